@@ -1,0 +1,36 @@
+/* resp.h - RESP2, RESP3 and inline requests on the wire. */
+#pragma once
+#include "codec/command.h"
+
+/* Where the decoder of one session stopped, so that no byte is looked at twice. Zeroed: at the start of a request.
+ * `spans` is memory of the session's, lent while a request is incomplete (LIMIT_REQUEST_ARGS + 1 of them). */
+struct resp_span {
+    uint32_t offset, bytes; /* from the request's first byte */
+};
+
+struct resp_state {
+    uint32_t expected;  /* bulks of the multibulk; 0: its header has not been read */
+    uint32_t done;      /* bulks complete */
+    uint32_t position;  /* bytes of the request looked at and taken */
+    uint32_t scanned;   /* bytes looked at for a line end, >= position */
+    int64_t bulk_bytes; /* length of the bulk being read, -1: its header is next */
+    size_t wanted;      /* at least so many bytes from the request's start before a call can succeed */
+};
+
+/* Decode the first request in `wire`, going on from `state`.
+ *
+ * wire     begins at the request's first byte, also when an earlier call answered CODEC_SHORT.
+ * spans    room for LIMIT_REQUEST_ARGS + 1, kept by the caller together with `state` between calls.
+ * Returns  CODEC_OK: request->wire_bytes are to be taken, `state` is zeroed. An empty request (blank line, "*0", "*-1")
+ * has command NULL and args_count 0 and name.bytes 0: take it, answer nothing. CODEC_SHORT: nothing taken;
+ * state->wanted is a lower bound. CODEC_MALFORMED: request->error is to be answered
+ *          ("ERR Protocol error: ..."), then close.
+ * Room     CODEC_SHORT is never answered for lack of room: when room has less than LIMIT_REQUEST_ARGS left the caller
+ *          executes its burst first.
+ * Unquoted inline words borrow from `wire`; quoted ones are unescaped in place, which is why `wire` is writable.
+ * Lifetime request->args borrow from `wire`.
+ * Threads  pure; no shared state.
+ * Cost     every byte of framing is looked at once, argument bytes never; no allocation.
+ * Source   RESP specification; limits in config/limits.h; the error texts are Redis 7.0's. */
+enum codec_status resp_decode(struct resp_state *state, struct resp_span *spans, uint8_t *wire, size_t wire_bytes,
+                              const struct decode_limits *limits, struct arg_room *room, struct request *request);

@@ -1,0 +1,74 @@
+/* base.h - the words every folder uses: slices, checks, cache lines. */
+#pragma once
+#include <assert.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CACHE_LINE 64 /* bytes; Graviton3 and x86-64 alike */
+
+#define LIKELY(x)   __builtin_expect(!!(x), 1)
+#define UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define PREFETCH(p) __builtin_prefetch(p)
+
+#define ARRAY_COUNT(a)            (sizeof(a) / sizeof((a)[0]))
+#define CONTAINER_OF(p, type, at) ((type *)((char *)(p)-offsetof(type, at)))
+#define MIN(a, b)                 ((a) < (b) ? (a) : (b))
+#define MAX(a, b)                 ((a) > (b) ? (a) : (b))
+#define ALIGN_UP(n, to)           (((n) + ((to)-1)) & ~((uint64_t)(to)-1)) /* `to` is a power of two */
+
+/* Our bug: stops the process in release builds too. For boot code and mgmt; hot code uses assert(). */
+#define CHECK(cond) ((cond) ? (void)0 : check_failed(#cond, __FILE__, __LINE__))
+
+/* Borrowed bytes: never owns, never ends in NUL. `data` may be NULL only when `bytes` is 0. */
+struct slice {
+    const uint8_t *data;
+    size_t bytes;
+};
+
+#define SLICE_LITERAL(text) ((struct slice){ (const uint8_t *)(text), sizeof(text) - 1 })
+
+static inline struct slice
+slice_of(const void *data, size_t bytes)
+{
+    return (struct slice){ (const uint8_t *)data, bytes };
+}
+
+static inline struct slice
+slice_text(const char *text)
+{
+    return slice_of(text, strlen(text));
+}
+
+static inline bool
+slice_equal(struct slice a, struct slice b)
+{
+    return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.data, b.data, a.bytes) == 0);
+}
+
+/* ASCII letters compare equal in either case; `lower` must be lower case. */
+static inline bool
+slice_equal_nocase(struct slice a, const char *lower)
+{
+    size_t i = 0;
+    for (; i < a.bytes; i++) {
+        uint8_t c = a.data[i];
+        if (c >= 'A' && c <= 'Z') {
+            c |= 0x20;
+        }
+        if (lower[i] == '\0' || c != (uint8_t)lower[i]) {
+            return false;
+        }
+    }
+    return lower[i] == '\0';
+}
+
+_Noreturn static inline void
+check_failed(const char *condition, const char *file, int line)
+{
+    fprintf(stderr, "sluice: %s:%d: check failed: %s\n", file, line, condition);
+    abort();
+}

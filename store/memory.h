@@ -1,0 +1,49 @@
+/* memory.h - the appliance's memory: one address range reserved at boot, pages populated ahead by the management core,
+ * size-class slabs, a magazine per member and class, a depot between members.
+ *
+ * An lcore never takes a page fault here and never waits: memory_take() answers NULL when no populated page is at hand
+ * or the limit is reached, and the caller parks or refuses. */
+#pragma once
+#include "config/base.h"
+
+struct memory;
+struct memory_cache; /* of one member: only its thread takes and gives through it */
+
+struct memory_config {
+    uint64_t reserve_bytes; /* address range; not touched */
+    uint64_t limit_bytes;   /* live: memory_set_limit() */
+    uint64_t ahead_bytes;   /* populated pages kept ready: the low-water mark */
+    bool huge_pages;        /* try hugetlb, else transparent */
+};
+
+/* 0, or -errno logged by the caller. The first ahead_bytes are populated before it returns. */
+int memory_open(const struct memory_config *config, struct memory **out);
+void memory_close(struct memory *memory);
+
+/* 16-byte aligned, `bytes` up to MEMORY_BLOCK_MAX. NULL: no populated page (try next turn) or at the limit. Lcore-safe:
+ * no system call, no lock, bounded. A block may be given by another member than took it. */
+#define MEMORY_BLOCK_MAX (2 * 1024 * 1024 - 4096)
+void *memory_take(struct memory_cache *cache, size_t bytes);
+void memory_give(struct memory_cache *cache, void *block, size_t bytes);
+
+/* What a block of `bytes` really occupies. */
+size_t memory_class_bytes(size_t bytes);
+
+/* At or above the limit: commands flagged DENYOOM are refused. One relaxed load. */
+bool memory_over_limit(const struct memory *memory);
+void memory_set_limit(struct memory *memory, uint64_t limit_bytes);
+
+/* Management core, about every millisecond: populate up to the low-water mark; give back what is over it. Returns the
+ * bytes populated now. May take milliseconds. */
+uint64_t memory_manage(struct memory *memory);
+
+struct memory_stats {
+    uint64_t reserve_bytes, limit_bytes;
+    uint64_t populated_bytes; /* resident */
+    uint64_t free_page_bytes; /* populated, in no slab */
+    uint64_t used_bytes;      /* in blocks handed out, class size */
+    uint64_t slack_bytes;     /* free blocks inside slab pages and magazines */
+    uint64_t page_misses;     /* memory_take() that found no populated page */
+    uint64_t huge_page_bytes; /* hugetlb */
+};
+void memory_stats(const struct memory *memory, struct memory_stats *out);
