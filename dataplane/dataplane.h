@@ -1,0 +1,33 @@
+/* dataplane.h - what the management core sees of the data plane. */
+#pragma once
+#include "config/settings.h"
+#include "dataplane/counters.h"
+#include "dataplane/lcore.h"
+#include "store/store.h"
+
+struct dataplane {
+    const struct settings *settings;
+    struct store *store;
+    uint32_t lcore_count;
+    struct lcore *lcores[LIMIT_LCORES];
+    struct mail_ring *to_mgmt[LIMIT_LCORES];  /* the management core reads */
+    struct mail_ring *to_lcore[LIMIT_LCORES]; /* the management core writes */
+    struct mail_waker mgmt_waker;             /* the management core sleeps on its event_fd */
+    uint64_t incarnation;                     /* drawn at boot: run id */
+    int64_t started_ms;
+    double ns_per_cycle;
+    _Atomic uint32_t sessions; /* all lcores: limits.clients; relaxed add/sub */
+};
+
+/* Open the store and the ports and create the lcores' memory, each on its NUMA node; threads do not run yet.
+ * 0 or -errno, with a sentence in `why`. Management thread. */
+int dataplane_open(const struct settings *settings, struct dataplane **out, char *why, size_t why_bytes);
+int dataplane_start(struct dataplane *dataplane); /* threads run, pinned; returns when every lcore is in its loop */
+/* Mail every lcore MAIL_DRAIN; dataplane_stopped() turns true when all are done, at the latest after settings' drain
+ * time. */
+void dataplane_drain(struct dataplane *dataplane);
+bool dataplane_stopped(const struct dataplane *dataplane);
+void dataplane_close(struct dataplane *dataplane); /* after stopped: joins threads, closes ports and store */
+
+/* Post from the management core and wake the lcore. False: full. */
+bool dataplane_post(struct dataplane *dataplane, uint32_t lcore, const struct mail *mail);

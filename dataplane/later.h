@@ -1,0 +1,48 @@
+/* later.h - a command that answers later: one bounded message to another lcore or to the management core, the reply by
+ * mail.
+ *
+ * The handler calls later_ask() and returns its result; the session is parked. The receiver works on the struct alone:
+ * the session may be gone when the answer comes, then the answer is dropped. */
+#pragma once
+#include "codec/reply.h"
+#include "config/base.h"
+#include "dataplane/exec.h"
+
+enum later_kind {
+    LATER_INFO,          /* mgmt */
+    LATER_CONFIG,        /* mgmt */
+    LATER_CLIENT_LIST,   /* mgmt */
+    LATER_CLIENT_KILL,   /* mgmt */
+    LATER_FABRIC_PORTS,  /* mgmt */
+    LATER_FABRIC_ATTACH, /* the owning lcore */
+    LATER_FABRIC_RESUME,
+    LATER_FABRIC_DETACH,
+};
+
+#define LATER_ARGS_MAX       32
+#define LATER_TEXT_BYTES_MAX 2048 /* arguments are copied here */
+#define LATER_ANSWER_BYTES   512  /* small answers; longer ones hang in `answer_big` */
+
+struct later {
+    enum later_kind kind;
+    uint32_t from;       /* asking lcore */
+    uint64_t session_id; /* 0 once the session is gone */
+    uint64_t ticket;
+    enum wire wire;
+    uint64_t correlation;
+    uint32_t user;
+    uint32_t args_count;               /* the command's arguments, the name excluded */
+    struct slice args[LATER_ARGS_MAX]; /* into text */
+    uint8_t text[LATER_TEXT_BYTES_MAX];
+    /* answer: bytes in the session's wire, complete; answer_big is the answerer's memory, mailed back with the struct
+     * to be released: MAIL_LATER_REQUEST with `answered` set and session_id 0 */
+    bool answered;
+    uint32_t answer_bytes;
+    uint8_t answer[LATER_ANSWER_BYTES];
+    uint8_t *answer_big;
+    uint64_t a, b; /* private to the kind */
+};
+
+/* Copy the request's arguments and post to lcore `to` (MAIL_FROM_MGMT: the management core). EXEC_LATER; EXEC_RETRY
+ * when the ring is full or there is no memory; EXEC_DONE with an error when the arguments exceed the limits above. */
+enum exec_result later_ask(struct exec *exec, enum later_kind kind, uint32_t to);

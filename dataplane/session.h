@@ -1,0 +1,95 @@
+/* session.h - one client: two byte streams, a wire, an identity. The same on every port.
+ *
+ * A port embeds struct session first in its own session struct, feeds it with session_receive() and sends what
+ * session->out holds. Owned by one lcore from open to close; nobody else touches it. */
+#pragma once
+#include "codec/reply.h"
+#include "codec/resp.h"
+#include "dataplane/stream.h"
+
+struct lcore;
+struct port;
+struct channel_subscription;
+
+enum session_flag {
+    SESSION_READY = 1 << 0,   /* on the lcore's ready list: may hold undecoded requests */
+    SESSION_DIRTY = 1 << 1,   /* on its port's dirty list: has output to flush */
+    SESSION_PARKED = 1 << 2,  /* waits for mail (EXEC_LATER): decodes nothing */
+    SESSION_RETRY = 1 << 3,   /* the request at in.taken is tried again next turn */
+    SESSION_CLOSING = 1 << 4, /* decodes nothing more; closed once its output is sent */
+    SESSION_DEAD = 1 << 5,    /* transport gone or killed: closed at the end of the turn, output dropped */
+    SESSION_AUTHENTICATED = 1 << 6,
+    SESSION_SUBSCRIBED = 1 << 7, /* has at least one subscription */
+    SESSION_FULL = 1 << 8,       /* its output is above the soft limit: decodes nothing until it drains */
+    SESSION_SAW_MAGIC = 1 << 9,  /* the wire is decided */
+    SESSION_EOF = 1 << 10,       /* the peer sends no more: close when everything received is answered */
+};
+
+/* Text fields of CLIENT SETNAME and SETINFO are printable ASCII without spaces, cut never: too long is an error. */
+struct session {
+    struct lcore *lcore;
+    struct port *port;
+    uint64_t id;    /* public, unique in this process, never 0 */
+    uint32_t flags; /* enum session_flag */
+    enum wire wire;
+    uint32_t attempt; /* of the request being retried */
+    uint32_t user;    /* index into settings' users, valid when SESSION_AUTHENTICATED */
+
+    struct stream_in in;
+    struct resp_state resp;
+    struct resp_span *spans; /* memory of the lcore lent while a RESP request is incomplete */
+    struct stream_out out;
+    struct reply reply;
+
+    struct session *ready_next, **ready_link; /* intrusive lists: NULL link when not on it */
+    struct session *dirty_next, **dirty_link;
+    struct session *all_next, **all_link;
+    struct channel_subscription *subscriptions;
+    uint32_t subscription_count;
+
+    int64_t opened_ms, active_ms;
+    int64_t soft_since_ms; /* subscriber above the slow-consumer soft limit since; 0: not */
+    uint64_t later_ticket; /* of the outstanding LATER; 0: none */
+    uint64_t requests, rx_bytes;
+    uint64_t polled_cycles;   /* when the bytes being decoded were polled: start of residence */
+    int16_t last_command;     /* enum command_id or -1 */
+    char peer[64], local[64]; /* printed addresses, or "provider:wire_id" */
+    char name[65], library_name[65], library_version[65];
+};
+
+/* ---- for ports ---- */
+
+/* Fill in a zeroed session and enter it in the lcore's tables. False: LIMIT_SESSIONS_PER_LCORE or limits.clients
+ * reached. `trusted` ports (none today) would skip AUTH. */
+bool session_open(struct session *session, struct lcore *lcore, struct port *port);
+
+/* New bytes of the in-stream. `data` is borrowed until port->ops->settle(session, slot) is called with `slot`; it is
+ * writable (quoted inline arguments are unescaped in place). Only while no burst is in flight: from port poll or
+ * settle. If older bytes are undecoded both are joined in the session's own buffer, and settle() may be called at once.
+ * False: no memory; nothing was taken, offer the same bytes again next turn. */
+bool session_receive(struct session *session, uint8_t *data, size_t bytes, void *slot);
+
+/* Room in the session's own buffer to receive into directly when a large request is incomplete; 0 bytes when there is
+ * none. Follow with session_received(). */
+uint8_t *session_receive_room(struct session *session, size_t *room);
+void session_received(struct session *session, size_t bytes);
+
+/* True when the session wants no more bytes now: full output, parked, closing, or enough undecoded input. The port then
+ * leaves bytes in the transport (sockets) or withholds credit (fabric). */
+bool session_is_choked(const struct session *session);
+
+/* The peer sends no more (EOF): what was received is still answered. */
+void session_end_of_input(struct session *session);
+/* The transport is gone, or the session is to be dropped: closed at the end of the turn. */
+void session_kill(struct session *session);
+
+/* ---- for handlers and mail ---- */
+
+/* There is output to flush: put on the port's dirty list. */
+void session_touch_output(struct session *session);
+/* A push written outside request order: begin/values/end through the returned reply. NULL: closing or over its limits.
+ */
+struct reply *session_push_begin(struct session *session);
+void session_push_end(struct session *session);
+/* By public id; NULL: gone. */
+struct session *session_by_id(struct lcore *lcore, uint64_t id);
