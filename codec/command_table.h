@@ -62,16 +62,18 @@ enum command_flag {
     X(STRLEN, "strlen", 0, 1, 1, CMD_READ | CMD_FAST, 1, 1, 1, exec_strlen, "string", "Length of a string in bytes")   \
     X(MGET, "mget", 0, 1, LIMIT_REQUEST_ARGS, CMD_READ | CMD_FAST, 1, -1, 1, exec_mget, "string",                      \
       "Reads several strings at one point in time")                                                                    \
-    X(EXPIRE, "expire", 32, 2, 3, CMD_WRITE | CMD_FAST, 1, 1, 1, exec_expire, "generic",                               \
+    X(EXPIRE, "expire", 32, 2, LIMIT_REQUEST_ARGS, CMD_WRITE | CMD_FAST, 1, 1, 1, exec_expire, "generic",              \
       "Sets a key's time to live in seconds; NX XX GT LT")                                                             \
-    X(PEXPIRE, "pexpire", 0, 2, 3, CMD_WRITE | CMD_FAST, 1, 1, 1, exec_pexpire, "generic",                             \
+    X(PEXPIRE, "pexpire", 0, 2, LIMIT_REQUEST_ARGS, CMD_WRITE | CMD_FAST, 1, 1, 1, exec_pexpire, "generic",            \
       "Sets a key's time to live in milliseconds; NX XX GT LT")                                                        \
     X(TTL, "ttl", 0, 1, 1, CMD_READ | CMD_FAST, 1, 1, 1, exec_ttl, "generic", "Time to live in seconds")               \
     X(PTTL, "pttl", 0, 1, 1, CMD_READ | CMD_FAST, 1, 1, 1, exec_pttl, "generic", "Time to live in milliseconds")       \
     X(PERSIST, "persist", 0, 1, 1, CMD_WRITE | CMD_FAST, 1, 1, 1, exec_persist, "generic", "Removes a time to live")   \
     X(DBSIZE, "dbsize", 0, 0, 0, CMD_READ | CMD_FAST, 0, 0, 0, exec_dbsize, "server", "Counts the keys")               \
-    X(FLUSHALL, "flushall", 0, 0, 1, CMD_WRITE, 0, 0, 0, exec_flushall, "server", "Removes every key at one moment")   \
-    X(FLUSHDB, "flushdb", 0, 0, 1, CMD_WRITE, 0, 0, 0, exec_flushall, "server", "Removes every key at one moment")     \
+    X(FLUSHALL, "flushall", 0, 0, LIMIT_REQUEST_ARGS, CMD_WRITE, 0, 0, 0, exec_flushall, "server",                     \
+      "Removes every key at one moment")                                                                               \
+    X(FLUSHDB, "flushdb", 0, 0, LIMIT_REQUEST_ARGS, CMD_WRITE, 0, 0, 0, exec_flushall, "server",                       \
+      "Removes every key at one moment")                                                                               \
     X(HSET, "hset", 24, 3, LIMIT_REQUEST_ARGS, CMD_WRITE | CMD_DENYOOM | CMD_FAST, 1, 1, 1, exec_hset, "hash",         \
       "Sets fields of a hash")                                                                                         \
     X(HGET, "hget", 25, 2, 2, CMD_READ | CMD_FAST, 1, 1, 1, exec_hget, "hash", "Reads a field")                        \
@@ -85,7 +87,8 @@ enum command_flag {
     X(ZREM, "zrem", 0, 2, LIMIT_REQUEST_ARGS, CMD_WRITE | CMD_FAST, 1, 1, 1, exec_zrem, "sorted-set",                  \
       "Removes members")                                                                                               \
     X(ZCARD, "zcard", 0, 1, 1, CMD_READ | CMD_FAST, 1, 1, 1, exec_zcard, "sorted-set", "Counts the members")           \
-    X(ZRANGE, "zrange", 0, 3, 5, CMD_READ, 1, 1, 1, exec_zrange, "sorted-set", "Members by rank; REV WITHSCORES")      \
+    X(ZRANGE, "zrange", 0, 3, LIMIT_REQUEST_ARGS, CMD_READ, 1, 1, 1, exec_zrange, "sorted-set",
+      "Members by rank, score or name; BYSCORE BYLEX REV LIMIT WITHSCORES")      \
     X(SUBSCRIBE, "subscribe", 29, 1, LIMIT_REQUEST_ARGS, CMD_PUBSUB | CMD_BARRIER, 0, 0, 0, exec_subscribe, "pubsub",  \
       "Subscribes to channels")                                                                                        \
     X(UNSUBSCRIBE, "unsubscribe", 0, 0, LIMIT_REQUEST_ARGS, CMD_PUBSUB | CMD_BARRIER, 0, 0, 0, exec_unsubscribe,       \

@@ -5,6 +5,7 @@
 #pragma once
 #include "codec/reply.h"
 #include "codec/resp.h"
+#include "dataplane/exec.h"
 #include "dataplane/stream.h"
 
 struct lcore;
@@ -32,8 +33,9 @@ struct session {
     uint64_t id;    /* public, unique in this process, never 0 */
     uint32_t flags; /* enum session_flag */
     enum wire wire;
-    uint32_t attempt; /* of the request being retried */
-    uint32_t user;    /* index into settings' users, valid when SESSION_AUTHENTICATED */
+    uint32_t attempt;              /* of the request being retried */
+    struct exec_progress progress; /* of the same request */
+    uint32_t user;                 /* index into settings' users, valid when SESSION_AUTHENTICATED */
 
     struct stream_in in;
     struct resp_state resp;

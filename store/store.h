@@ -43,6 +43,7 @@ void store_housekeep(struct store_member *member);
 
 /* ---- look-ups ---- */
 
+struct store *store_of(const struct store_member *member);
 uint64_t store_hash(const struct store *store, struct slice key);
 void store_prefetch_bucket(const struct store_member *member, uint64_t hash);
 void store_prefetch_record(const struct store_member *member, uint64_t hash); /* after the bucket had time to arrive */
