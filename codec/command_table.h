@@ -87,8 +87,8 @@ enum command_flag {
     X(ZREM, "zrem", 0, 2, LIMIT_REQUEST_ARGS, CMD_WRITE | CMD_FAST, 1, 1, 1, exec_zrem, "sorted-set",                  \
       "Removes members")                                                                                               \
     X(ZCARD, "zcard", 0, 1, 1, CMD_READ | CMD_FAST, 1, 1, 1, exec_zcard, "sorted-set", "Counts the members")           \
-    X(ZRANGE, "zrange", 0, 3, LIMIT_REQUEST_ARGS, CMD_READ, 1, 1, 1, exec_zrange, "sorted-set",
-      "Members by rank, score or name; BYSCORE BYLEX REV LIMIT WITHSCORES")      \
+    X(ZRANGE, "zrange", 0, 3, LIMIT_REQUEST_ARGS, CMD_READ, 1, 1, 1, exec_zrange, "sorted-set",                        \
+      "Members by rank, score or name; BYSCORE BYLEX REV LIMIT WITHSCORES")                                            \
     X(SUBSCRIBE, "subscribe", 29, 1, LIMIT_REQUEST_ARGS, CMD_PUBSUB | CMD_BARRIER, 0, 0, 0, exec_subscribe, "pubsub",  \
       "Subscribes to channels")                                                                                        \
     X(UNSUBSCRIBE, "unsubscribe", 0, 0, LIMIT_REQUEST_ARGS, CMD_PUBSUB | CMD_BARRIER, 0, 0, 0, exec_unsubscribe,       \
