@@ -7,12 +7,12 @@
 #define ENVELOPE_VERSION 1
 
 enum envelope_kind {
-    ENVELOPE_DATA = 1,
-    ENVELOPE_ACK = 2,
-    ENVELOPE_PING = 3,
+    ENVELOPE_DATA = 1, /* a piece of the stream: never empty */
+    ENVELOPE_ACK = 2,  /* only acknowledged and credit */
+    ENVELOPE_PING = 3, /* answered with PONG at once */
     ENVELOPE_PONG = 4,
-    ENVELOPE_DETACH = 5,
-    ENVELOPE_ERROR = 6,
+    ENVELOPE_DETACH = 5, /* the session is over, by wish */
+    ENVELOPE_ERROR = 6,  /* the session is over, the payload is a sentence that says why; may be empty */
 };
 
 /* As in memory; the wire order of the fields is the order here. */
@@ -37,10 +37,14 @@ enum envelope_verdict {
     ENVELOPE_BAD_MAGIC,
     ENVELOPE_BAD_VERSION,
     ENVELOPE_BAD_KIND,
-    ENVELOPE_BAD_LENGTH, /* payload_bytes does not match the message */
+    ENVELOPE_BAD_LENGTH, /* payload_bytes does not match the message or the kind */
 };
 
-/* Check and copy the header of a received message. *payload borrows from `message`. Pure. */
+/* Check and copy the header of a received message.
+ *
+ * Returns  ENVELOPE_GOOD; otherwise what is wrong first, and *payload is untouched.
+ * Lifetime *payload borrows from `message`.
+ * Threads  pure. */
 enum envelope_verdict envelope_read(struct slice message, struct envelope *envelope, struct slice *payload);
 
 /* Fill in magic and version and write 32 bytes. */
