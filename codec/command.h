@@ -44,6 +44,14 @@ struct request {
     const char *error;    /* CODEC_MALFORMED, CODEC_REJECTED: the answer, static text without a leading '-' */
 };
 
+/* A decoded request that asks for nothing (RESP: a blank line, "*0", "*-1"): take its bytes, answer nothing.
+ * An empty name ("*1 $0") is not that: it has data, and is answered as an unknown command. */
+static inline bool
+request_is_empty(const struct request *request)
+{
+    return request->command == NULL && request->name.data == NULL;
+}
+
 /* Where a decoder puts arguments: the burst's array. On CODEC_OK `used` has grown by args_count. */
 struct arg_room {
     struct arg *args;

@@ -8,12 +8,16 @@
 /* Redis' string2ll: optional '-', no leading zeros, no spaces, in range. */
 bool number_parse_int64(struct slice text, int64_t *out);
 
-/* Redis' getDoubleFromObject: strtod's grammar without leading or trailing spaces, never NaN; "1e400" fails. */
+#define NUMBER_TEXT_BYTES 4096 /* longest text of a double; the longest exact one has 1,077 */
+
+/* Redis' getDoubleFromObject: strtod's grammar in the C locale (hex, inf, infinity), nothing before or after it, never
+ * NaN. Correctly rounded. What overflows ("1e400") or vanishes ("1e-400") fails; denormals do not. */
 bool number_parse_double(struct slice text, double *out);
 
 /* Return the bytes written, no NUL. */
 size_t number_print_int64(char out[NUMBER_INT_BYTES], int64_t value);
 size_t number_print_uint64(char out[NUMBER_INT_BYTES], uint64_t value);
 
-/* As ZSCORE answers: integers without a point, "inf", "-inf", else the shortest text that reads back exactly. */
+/* As ZSCORE answers, in the layout of "%.17g": "inf", "-inf", "-0"; integers below 1e17 without a point; else the
+ * shortest digits that read back exactly, with an exponent below 1e-4 and from 1e17. */
 size_t number_print_double(char out[NUMBER_DOUBLE_BYTES], double value);

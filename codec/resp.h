@@ -21,16 +21,20 @@ struct resp_state {
  *
  * wire     begins at the request's first byte, also when an earlier call answered CODEC_SHORT.
  * spans    room for LIMIT_REQUEST_ARGS + 1, kept by the caller together with `state` between calls.
- * Returns  CODEC_OK: request->wire_bytes are to be taken, `state` is zeroed. An empty request (blank line, "*0", "*-1")
- * has command NULL and args_count 0 and name.bytes 0: take it, answer nothing. CODEC_SHORT: nothing taken;
- * state->wanted is a lower bound. CODEC_MALFORMED: request->error is to be answered
- *          ("ERR Protocol error: ..."), then close.
+ * limits   request_bytes_max fits 32 bits. An args_max or arg_bytes_max below LIMIT_REQUEST_ARGS or LIMIT_VALUE_BYTES
+ *          is that of a session before AUTH, and what exceeds it is answered as Redis answers before AUTH.
+ * Returns  CODEC_OK: request->wire_bytes are to be taken, `state` is zeroed. See request_is_empty().
+ *          CODEC_SHORT: nothing taken; state->wanted is a lower bound.
+ *          CODEC_MALFORMED: request->error is to be answered ("ERR Protocol error: ..."), then close; `state` is
+ *          unspecified. Which error does not depend on how the bytes were cut.
  * Room     CODEC_SHORT is never answered for lack of room: when room has less than LIMIT_REQUEST_ARGS left the caller
  *          executes its burst first.
- * Unquoted inline words borrow from `wire`; quoted ones are unescaped in place, which is why `wire` is writable.
- * Lifetime request->args borrow from `wire`.
+ * Lifetime request->name and ->args borrow from `wire`. Quoted inline words are unescaped in place, which is why `wire`
+ *          is writable, and why a request answered with CODEC_OK must not be decoded again from the same bytes.
  * Threads  pure; no shared state.
- * Cost     every byte of framing is looked at once, argument bytes never; no allocation.
- * Source   RESP specification; limits in config/limits.h; the error texts are Redis 7.0's. */
+ * Cost     framing is looked at once (a length that arrives in pieces twice), argument bytes never, but for the bytes
+ *          of inline requests; no copy, no allocation.
+ * Source   RESP specification; limits in config/limits.h; the error texts are Redis 7.0's. Stricter than Redis: a
+ * length line ends in CR LF, an argument is followed by CR LF, an inline request has no NUL. */
 enum codec_status resp_decode(struct resp_state *state, struct resp_span *spans, uint8_t *wire, size_t wire_bytes,
                               const struct decode_limits *limits, struct arg_room *room, struct request *request);

@@ -6,7 +6,8 @@ struct sink;
 
 struct sink_ops {
     /* Make at least `bytes` (at most SINK_CONTIGUOUS_BYTES) contiguous bytes available at `at`. False: no memory or
-     * over the hard limit; the sink is then `failed` and drops what follows until rewound. */
+     * over the hard limit; then it has set `failed` and made `end` equal to `at`, so that every later write comes
+     * back here and is dropped until the sink is rewound. Bytes already written do not move. */
     bool (*more)(struct sink *sink, size_t bytes);
     /* Forget everything written since sink_offset() was `offset`; clears `failed`. */
     void (*rewind)(struct sink *sink, uint64_t offset);
@@ -52,5 +53,5 @@ sink_advance(struct sink *sink, size_t bytes)
     sink->at += bytes;
 }
 
-/* Copy any number of bytes, in as many chunks as it takes. */
+/* Copy any number of bytes, in as many chunks as it takes. Does nothing once the sink has failed. */
 void sink_write(struct sink *sink, struct slice bytes);

@@ -1,0 +1,263 @@
+/* reply_resp.c - replies as RESP2 and RESP3. A failed sink drops what is written; the caller rewinds it. */
+#include "codec/number.h"
+#include "codec/reply.h"
+
+#define HEADER_BYTES (1 + NUMBER_INT_BYTES + 2) /* kind, number, CR LF */
+#define WHOLE_BYTES  (SINK_CONTIGUOUS_BYTES - HEADER_BYTES - 2)
+
+static inline uint8_t *
+line_end_put(uint8_t *at)
+{
+    memcpy(at, "\r\n", 2);
+    return at + 2;
+}
+
+/* Kind, number, CR LF. `at` has room for HEADER_BYTES. */
+static inline uint8_t *
+header_put(uint8_t *at, char kind, uint64_t count)
+{
+    *at++ = (uint8_t)kind;
+    if (LIKELY(count < 10)) {
+        *at++ = (uint8_t)('0' + count);
+    } else if (LIKELY(count < 100)) {
+        *at++ = (uint8_t)('0' + count / 10);
+        *at++ = (uint8_t)('0' + count % 10);
+    } else {
+        at += number_print_uint64((char *)at, count);
+    }
+    return line_end_put(at);
+}
+
+static void
+header_write(struct reply *reply, char kind, uint64_t count)
+{
+    uint8_t *at = sink_reserve(reply->sink, HEADER_BYTES);
+    if (LIKELY(at != NULL)) {
+        sink_advance(reply->sink, (size_t)(header_put(at, kind, count) - at));
+    }
+}
+
+/* Kind, text, CR LF. Text may not break the line, whoever wrote it: CR and LF become spaces. */
+static void
+line_write(struct reply *reply, char kind, struct slice text)
+{
+    const uint8_t *from = text.data, *end = text.data + text.bytes;
+    bool first = true;
+
+    do {
+        size_t piece = MIN((size_t)(end - from), WHOLE_BYTES);
+        uint8_t *start = sink_reserve(reply->sink, piece + 3), *at = start;
+        if (UNLIKELY(start == NULL)) {
+            return;
+        }
+        if (first) {
+            *at++ = (uint8_t)kind;
+            first = false;
+        }
+        for (const uint8_t *stop = from + piece; from < stop; from++) {
+            *at++ = *from == '\r' || *from == '\n' ? ' ' : *from;
+        }
+        if (from == end) {
+            at = line_end_put(at);
+        }
+        sink_advance(reply->sink, (size_t)(at - start));
+    } while (from < end);
+}
+
+static void
+literal_write(struct reply *reply, struct slice text)
+{
+    uint8_t *at = sink_reserve(reply->sink, text.bytes);
+    if (LIKELY(at != NULL)) {
+        memcpy(at, text.data, text.bytes);
+        sink_advance(reply->sink, text.bytes);
+    }
+}
+
+static void
+resp_begin(struct reply *reply, uint64_t correlation)
+{
+    reply->start = sink_offset(reply->sink);
+    reply->correlation = correlation;
+    reply->is_error = false;
+}
+
+static void
+resp_begin_push(struct reply *reply)
+{
+    resp_begin(reply, 0);
+}
+
+static void
+resp_end(struct reply *reply)
+{
+}
+
+static void
+resp_status(struct reply *reply, struct slice text)
+{
+    line_write(reply, '+', text);
+}
+
+static void
+resp_error(struct reply *reply, struct slice text)
+{
+    line_write(reply, '-', text);
+}
+
+static void
+resp_integer(struct reply *reply, int64_t value)
+{
+    uint8_t *start = sink_reserve(reply->sink, HEADER_BYTES), *at = start;
+    if (LIKELY(start != NULL)) {
+        *at++ = ':';
+        at += number_print_int64((char *)at, value);
+        sink_advance(reply->sink, (size_t)(line_end_put(at) - start));
+    }
+}
+
+static void
+resp_bulk(struct reply *reply, struct slice bytes)
+{
+    struct sink *sink = reply->sink;
+
+    if (LIKELY(bytes.bytes <= WHOLE_BYTES)) {
+        uint8_t *start = sink_reserve(sink, HEADER_BYTES + bytes.bytes + 2);
+        if (LIKELY(start != NULL)) {
+            uint8_t *at = header_put(start, '$', bytes.bytes);
+            if (bytes.bytes > 0) { /* an empty slice may have no data */
+                memcpy(at, bytes.data, bytes.bytes);
+            }
+            sink_advance(sink, (size_t)(line_end_put(at + bytes.bytes) - start));
+        }
+        return;
+    }
+    header_write(reply, '$', bytes.bytes);
+    sink_write(sink, bytes);
+    literal_write(reply, SLICE_LITERAL("\r\n"));
+}
+
+static void
+resp_array(struct reply *reply, uint32_t count)
+{
+    header_write(reply, '*', count);
+}
+
+static void
+resp2_nil(struct reply *reply)
+{
+    literal_write(reply, SLICE_LITERAL("$-1\r\n"));
+}
+
+static void
+resp2_nil_array(struct reply *reply)
+{
+    literal_write(reply, SLICE_LITERAL("*-1\r\n"));
+}
+
+static void
+resp2_real(struct reply *reply, double value)
+{
+    char text[NUMBER_DOUBLE_BYTES];
+    resp_bulk(reply, slice_of(text, number_print_double(text, value)));
+}
+
+static void
+resp2_boolean(struct reply *reply, bool value)
+{
+    resp_integer(reply, value);
+}
+
+static void
+resp2_map(struct reply *reply, uint32_t pairs)
+{
+    header_write(reply, '*', 2 * (uint64_t)pairs);
+}
+
+static void
+resp3_nil(struct reply *reply)
+{
+    literal_write(reply, SLICE_LITERAL("_\r\n"));
+}
+
+static void
+resp3_real(struct reply *reply, double value)
+{
+    uint8_t *start = sink_reserve(reply->sink, 1 + NUMBER_DOUBLE_BYTES + 2), *at = start;
+    if (LIKELY(start != NULL)) {
+        *at++ = ',';
+        at += number_print_double((char *)at, value);
+        sink_advance(reply->sink, (size_t)(line_end_put(at) - start));
+    }
+}
+
+static void
+resp3_boolean(struct reply *reply, bool value)
+{
+    literal_write(reply, value ? SLICE_LITERAL("#t\r\n") : SLICE_LITERAL("#f\r\n"));
+}
+
+static void
+resp3_verbatim(struct reply *reply, struct slice text)
+{
+    header_write(reply, '=', 4 + (uint64_t)text.bytes);
+    literal_write(reply, SLICE_LITERAL("txt:"));
+    sink_write(reply->sink, text);
+    literal_write(reply, SLICE_LITERAL("\r\n"));
+}
+
+static void
+resp3_map(struct reply *reply, uint32_t pairs)
+{
+    header_write(reply, '%', pairs);
+}
+
+static void
+resp3_set(struct reply *reply, uint32_t count)
+{
+    header_write(reply, '~', count);
+}
+
+static void
+resp3_push(struct reply *reply, uint32_t count)
+{
+    header_write(reply, '>', count);
+}
+
+const struct reply_ops reply_resp2 = {
+    .begin = resp_begin,
+    .begin_push = resp_begin_push,
+    .end = resp_end,
+    .nil = resp2_nil,
+    .nil_array = resp2_nil_array,
+    .status = resp_status,
+    .error = resp_error,
+    .integer = resp_integer,
+    .real = resp2_real,
+    .boolean = resp2_boolean,
+    .bulk = resp_bulk,
+    .verbatim = resp_bulk,
+    .array = resp_array,
+    .map = resp2_map,
+    .set = resp_array,
+    .push = resp_array,
+};
+
+const struct reply_ops reply_resp3 = {
+    .begin = resp_begin,
+    .begin_push = resp_begin_push,
+    .end = resp_end,
+    .nil = resp3_nil,
+    .nil_array = resp3_nil,
+    .status = resp_status,
+    .error = resp_error,
+    .integer = resp_integer,
+    .real = resp3_real,
+    .boolean = resp3_boolean,
+    .bulk = resp_bulk,
+    .verbatim = resp3_verbatim,
+    .array = resp_array,
+    .map = resp3_map,
+    .set = resp3_set,
+    .push = resp3_push,
+};

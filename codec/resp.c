@@ -1,0 +1,465 @@
+/* resp.c - decoding RESP requests: multibulk and inline. */
+#include "codec/resp.h"
+#include "codec/number.h"
+
+/* A bulk takes at least "$0\r\n\r\n": what is still to come is at least so much, and a request that cannot fit its
+ * limit is refused before it is awaited. */
+#define BULK_BYTES_MIN 6
+
+#define TOO_BIG_REQUEST "ERR Protocol error: too big request"
+#define TOO_BIG_INLINE  "ERR Protocol error: too big inline request"
+#define BAD_COUNT       "ERR Protocol error: invalid multibulk length"
+#define BAD_BULK        "ERR Protocol error: invalid bulk length"
+#define UNAUTH_COUNT    "ERR Protocol error: unauthenticated multibulk length"
+#define UNAUTH_BULK     "ERR Protocol error: unauthenticated bulk length"
+
+/* "expected '$', got 'x'" for every byte, because an error is static text; what would not print is a '?'. */
+#define GOT_HEAD "ERR Protocol error: expected '$', got '"
+struct got {
+    char head[sizeof(GOT_HEAD) - 1];
+    char tail[3];
+};
+#define GOT(c)                                                                                                         \
+    {                                                                                                                  \
+        GOT_HEAD,                                                                                                      \
+        {                                                                                                              \
+            (c) >= ' ' && (c) < 0x7f ? (c) : '?', '\'', '\0'                                                           \
+        }                                                                                                              \
+    }
+#define GOT4(c)  GOT(c), GOT((c) + 1), GOT((c) + 2), GOT((c) + 3)
+#define GOT16(c) GOT4(c), GOT4((c) + 4), GOT4((c) + 8), GOT4((c) + 12)
+#define GOT64(c) GOT16(c), GOT16((c) + 16), GOT16((c) + 32), GOT16((c) + 48)
+static const struct got expected_bulk[256] = { GOT64(0), GOT64(64), GOT64(128), GOT64(192) };
+static_assert(sizeof(struct got) == sizeof(GOT_HEAD "x'"), "head and tail are one text");
+
+/* What one call works on. */
+struct decoder {
+    struct resp_state *state;
+    struct resp_span *spans;
+    uint8_t *wire;
+    size_t wire_bytes;
+    const struct decode_limits *limits;
+    struct request *request;
+    struct arg *args;
+    uint32_t done; /* bulks complete when the call began: their places are in `spans` */
+};
+
+static enum codec_status
+malformed(struct request *request, const char *error)
+{
+    request->command = NULL;
+    request->name = slice_of(NULL, 0);
+    request->args_count = 0;
+    request->error = error;
+    return CODEC_MALFORMED;
+}
+
+static inline bool
+line_ends(const uint8_t *at)
+{
+    return at[0] == '\r' && at[1] == '\n';
+}
+
+/* The common form of a length line after its first byte: up to 8 digits, no sign, no leading zero, whole. Returns the
+ * byte after its LF, NULL for anything else. */
+static inline const uint8_t *
+length_read(const uint8_t *at, const uint8_t *end, uint32_t *out)
+{
+    if (UNLIKELY(end - at < 4)) {
+        return NULL;
+    }
+    uint32_t value = (uint32_t)at[0] - '0';
+    if (LIKELY(line_ends(at + 1))) {
+        *out = value;
+        return value <= 9 ? at + 3 : NULL;
+    }
+    uint32_t digit = (uint32_t)at[1] - '0';
+    if (value - 1 > 8 || digit > 9) {
+        return NULL;
+    }
+    value = value * 10 + digit;
+    if (LIKELY(line_ends(at + 2))) {
+        *out = value;
+        return at + 4;
+    }
+    const uint8_t *stop = end - at > 10 ? at + 8 : end - 2;
+    for (at += 2; at < stop; at++) {
+        digit = (uint32_t)*at - '0';
+        if (digit > 9) {
+            break;
+        }
+        value = value * 10 + digit;
+    }
+    *out = value;
+    return end - at >= 2 && line_ends(at) ? at + 2 : NULL;
+}
+
+/* A length line at `from`, in any form, perhaps not all there; state->scanned keeps the search from starting over. */
+static enum codec_status
+length_search(struct decoder *d, size_t from, int64_t *out, size_t *next, const char *too_big, const char *bad)
+{
+    size_t stop = MIN(from + LIMIT_INLINE_BYTES, d->limits->request_bytes_max);
+    size_t end = MIN(d->wire_bytes, stop + 1);
+    size_t start = MAX((size_t)d->state->scanned, from + 1);
+    const uint8_t *cr = start < end ? memchr(d->wire + start, '\r', end - start) : NULL;
+
+    if (cr == NULL) {
+        if (end > stop) {
+            return malformed(d->request, stop == from + LIMIT_INLINE_BYTES ? too_big : TOO_BIG_REQUEST);
+        }
+        d->state->scanned = (uint32_t)end;
+        return CODEC_SHORT;
+    }
+    size_t at = (size_t)(cr - d->wire);
+    if (at + 1 == d->wire_bytes) {
+        d->state->scanned = (uint32_t)at;
+        return CODEC_SHORT;
+    }
+    if (cr[1] != '\n' || !number_parse_int64(slice_of(d->wire + from + 1, at - from - 1), out)) {
+        return malformed(d->request, bad);
+    }
+    *next = at + 2;
+    return CODEC_OK;
+}
+
+/* The line "*count". *expected is 0 for an empty request. */
+static inline enum codec_status
+count_take(struct decoder *d, uint32_t *expected, const uint8_t **next)
+{
+    const uint8_t *end = d->wire + d->wire_bytes;
+    uint32_t count = 0;
+    const uint8_t *after = d->state->scanned == 0 ? length_read(d->wire + 1, end, &count) : NULL;
+
+    if (UNLIKELY(after == NULL)) {
+        int64_t value;
+        size_t offset;
+        enum codec_status status =
+            length_search(d, 0, &value, &offset, "ERR Protocol error: too big mbulk count string", BAD_COUNT);
+        if (status != CODEC_OK) {
+            return status;
+        }
+        after = d->wire + offset;
+        count = value <= 0 ? 0 : (uint32_t)MIN(value, UINT32_MAX);
+    }
+    if (UNLIKELY(count > d->limits->args_max + 1 || count > LIMIT_REQUEST_ARGS + 1)) {
+        return malformed(d->request, count > LIMIT_REQUEST_ARGS + 1 ? BAD_COUNT : UNAUTH_COUNT);
+    }
+    if (UNLIKELY((size_t)(after - d->wire) + count * BULK_BYTES_MIN > d->limits->request_bytes_max)) {
+        return malformed(d->request, TOO_BIG_REQUEST);
+    }
+    *expected = count;
+    *next = after;
+    return CODEC_OK;
+}
+
+/* The line "$length"; `left` bulks are to come, this one included. */
+static inline enum codec_status
+bulk_length_take(struct decoder *d, const uint8_t **at, uint32_t left, uint32_t *out)
+{
+    const uint8_t *line = *at, *end = d->wire + d->wire_bytes;
+    size_t from = (size_t)(line - d->wire);
+    uint32_t length = 0;
+
+    if (UNLIKELY(line == end)) {
+        return CODEC_SHORT;
+    }
+    if (UNLIKELY(*line != '$')) {
+        return malformed(d->request, (const char *)&expected_bulk[*line]);
+    }
+    const uint8_t *after = d->state->scanned <= from ? length_read(line + 1, end, &length) : NULL;
+    if (UNLIKELY(after == NULL)) {
+        int64_t value;
+        size_t offset;
+        enum codec_status status =
+            length_search(d, from, &value, &offset, "ERR Protocol error: too big bulk count string", BAD_BULK);
+        if (status != CODEC_OK) {
+            return status;
+        }
+        if (value < 0) {
+            return malformed(d->request, BAD_BULK);
+        }
+        after = d->wire + offset;
+        length = (uint32_t)MIN(value, UINT32_MAX);
+    }
+    if (UNLIKELY(length > d->limits->arg_bytes_max || length > LIMIT_VALUE_BYTES)) {
+        return malformed(d->request, length > LIMIT_VALUE_BYTES ? BAD_BULK : UNAUTH_BULK);
+    }
+    size_t least = (size_t)(after - d->wire) + length + 2 + (size_t)(left - 1) * BULK_BYTES_MIN;
+    if (UNLIKELY(least > d->limits->request_bytes_max)) {
+        return malformed(d->request, TOO_BIG_REQUEST);
+    }
+    *at = after;
+    *out = length;
+    return CODEC_OK;
+}
+
+/* Keep what is known about an incomplete multibulk. `at` is the start of the line or of the bulk that is not all there.
+ */
+static enum codec_status
+multibulk_save(struct decoder *d, const uint8_t *at, uint32_t expected, uint32_t done, int64_t bulk_bytes)
+{
+    struct resp_state *state = d->state;
+
+    for (uint32_t i = d->done; i < done; i++) {
+        struct slice bulk = i == 0 ? d->request->name : d->args[i - 1].bytes;
+        d->spans[i] = (struct resp_span){ (uint32_t)(bulk.data - d->wire), (uint32_t)bulk.bytes };
+    }
+    state->expected = expected;
+    state->done = done;
+    state->position = (uint32_t)(at - d->wire);
+    state->scanned = MAX(state->scanned, state->position);
+    state->bulk_bytes = bulk_bytes;
+    if (bulk_bytes >= 0) {
+        state->wanted = state->position + (size_t)bulk_bytes + 2 + (size_t)(expected - done - 1) * BULK_BYTES_MIN;
+    } else {
+        size_t least = state->position + (size_t)(expected - done) * BULK_BYTES_MIN;
+        state->wanted = MAX(least, d->wire_bytes + 1);
+    }
+    return CODEC_SHORT;
+}
+
+static void
+multibulk_restore(struct decoder *d)
+{
+    for (uint32_t i = 0; i < d->done; i++) {
+        struct slice bulk = slice_of(d->wire + d->spans[i].offset, d->spans[i].bytes);
+        if (i == 0) {
+            d->request->name = bulk;
+        } else {
+            d->args[i - 1] = (struct arg){ .bytes = bulk, .kind = ARG_BYTES };
+        }
+    }
+}
+
+static inline enum codec_status
+multibulk_decode(struct decoder *d)
+{
+    const uint8_t *at = d->wire + d->state->position, *end = d->wire + d->wire_bytes;
+    uint32_t expected = d->state->expected, done = d->done;
+    int64_t pending = d->state->bulk_bytes;
+
+    if (LIKELY(expected == 0)) {
+        enum codec_status status = count_take(d, &expected, &at);
+        if (UNLIKELY(status != CODEC_OK)) {
+            d->state->wanted = MAX(d->wire_bytes + 1, sizeof("*0\r\n") - 1);
+            return status;
+        }
+        pending = -1;
+    }
+    d->request->name = slice_of(NULL, 0); /* stays for an empty request */
+    for (; done < expected; done++) {
+        uint32_t length = (uint32_t)pending;
+        if (LIKELY(pending < 0)) {
+            enum codec_status status = bulk_length_take(d, &at, expected - done, &length);
+            if (UNLIKELY(status != CODEC_OK)) {
+                return status == CODEC_SHORT ? multibulk_save(d, at, expected, done, -1) : status;
+            }
+        }
+        if (UNLIKELY((size_t)(end - at) < (size_t)length + 2)) {
+            return multibulk_save(d, at, expected, done, length);
+        }
+        if (UNLIKELY(!line_ends(at + length))) {
+            return malformed(d->request, BAD_BULK);
+        }
+        if (done == 0) {
+            d->request->name = slice_of(at, length);
+        } else {
+            d->args[done - 1].bytes = slice_of(at, length);
+            d->args[done - 1].kind = ARG_BYTES;
+        }
+        at += length + 2;
+        pending = -1;
+    }
+    if (UNLIKELY(d->done > 0)) {
+        multibulk_restore(d);
+    }
+    d->request->args_count = expected > 0 ? expected - 1 : 0;
+    d->request->wire_bytes = (size_t)(at - d->wire);
+    return CODEC_OK;
+}
+
+static inline bool
+is_space(uint8_t c)
+{
+    return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+static inline int32_t
+hex_value(uint8_t c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The byte that a backslash at `at` stands for within double quotes; moves `at` behind it. */
+static uint8_t
+escape_take(const uint8_t **at, const uint8_t *end)
+{
+    const uint8_t *c = *at;
+
+    if (end - c >= 4 && c[1] == 'x' && hex_value(c[2]) >= 0 && hex_value(c[3]) >= 0) {
+        *at = c + 4;
+        return (uint8_t)(hex_value(c[2]) << 4 | hex_value(c[3]));
+    }
+    if (end - c < 2) {
+        *at = c + 1;
+        return *c;
+    }
+    *at = c + 2;
+    switch (c[1]) {
+    case 'n':
+        return '\n';
+    case 'r':
+        return '\r';
+    case 't':
+        return '\t';
+    case 'b':
+        return '\b';
+    case 'a':
+        return '\a';
+    default:
+        return c[1];
+    }
+}
+
+/* The rest of a word after its first quote, unescaped to `to`, which never overtakes `at`. False: the quote is not
+ * closed, or something other than a space follows it. */
+static bool
+quoted_take(const uint8_t **at, const uint8_t *end, uint8_t **to)
+{
+    const uint8_t *from = *at;
+    uint8_t *out = *to, quote = *from++;
+
+    while (from < end && *from != quote) {
+        if (*from != '\\') {
+            *out++ = *from++;
+        } else if (quote == '"') {
+            *out++ = escape_take(&from, end);
+        } else { /* between single quotes only \' is an escape */
+            from += end - from >= 2 && from[1] == '\'';
+            *out++ = *from++;
+        }
+    }
+    *at = from + 1;
+    *to = out;
+    return from < end && (from + 1 == end || is_space(from[1]));
+}
+
+/* One word as sdssplitargs() takes it: up to a blank, or through its first quoted part. Without quotes nothing is
+ * written. */
+static bool
+word_take(uint8_t **at, const uint8_t *end, struct slice *out)
+{
+    uint8_t *start = *at, *from = start;
+
+    while (from < end && *from != ' ' && *from != '\t' && *from != '\r' && *from != '"' && *from != '\'') {
+        from++;
+    }
+    uint8_t *to = from;
+    bool good = true;
+    if (from < end && (*from == '"' || *from == '\'')) {
+        const uint8_t *after = from;
+        good = quoted_take(&after, end, &to);
+        from += after - from;
+    }
+    *out = slice_of(start, (size_t)(to - start));
+    *at = from;
+    return good;
+}
+
+/* The words of a whole line without its end. */
+static enum codec_status
+inline_split(struct decoder *d, uint8_t *at, const uint8_t *end)
+{
+    const struct decode_limits *limits = d->limits;
+    uint32_t words = 0;
+
+    d->request->name = slice_of(NULL, 0);
+    for (;;) {
+        struct slice word;
+        while (at < end && is_space(*at)) {
+            at++;
+        }
+        if (at == end) {
+            break;
+        }
+        if (words > limits->args_max || words > LIMIT_REQUEST_ARGS) {
+            return malformed(d->request, words > LIMIT_REQUEST_ARGS ? TOO_BIG_INLINE : UNAUTH_COUNT);
+        }
+        if (!word_take(&at, end, &word)) {
+            return malformed(d->request, "ERR Protocol error: unbalanced quotes in request");
+        }
+        if (word.bytes > limits->arg_bytes_max) {
+            return malformed(d->request, UNAUTH_BULK);
+        }
+        if (words == 0) {
+            d->request->name = word;
+        } else {
+            d->args[words - 1] = (struct arg){ .bytes = word, .kind = ARG_BYTES };
+        }
+        words++;
+    }
+    d->request->args_count = words > 0 ? words - 1 : 0;
+    return CODEC_OK;
+}
+
+static enum codec_status
+inline_decode(struct decoder *d)
+{
+    size_t stop = MIN((size_t)LIMIT_INLINE_BYTES, d->limits->request_bytes_max);
+    size_t end = MIN(d->wire_bytes, stop + 1), start = d->state->scanned;
+    uint8_t *lf = start < end ? memchr(d->wire + start, '\n', end - start) : NULL;
+    size_t line = lf != NULL ? (size_t)(lf - d->wire) : end;
+
+    /* Not a text protocol at all. Redis waits for a line end that it then never sees, up to its limit. */
+    if (line > start && memchr(d->wire + start, '\0', line - start) != NULL) {
+        return malformed(d->request, "ERR Protocol error: NUL in inline request");
+    }
+    if (lf == NULL) {
+        if (end > stop) {
+            return malformed(d->request, TOO_BIG_INLINE);
+        }
+        d->state->scanned = (uint32_t)end;
+        d->state->wanted = end + 1;
+        return CODEC_SHORT;
+    }
+    d->request->wire_bytes = line + 1;
+    return inline_split(d, d->wire, lf - (lf > d->wire && lf[-1] == '\r'));
+}
+
+enum codec_status
+resp_decode(struct resp_state *state, struct resp_span *spans, uint8_t *wire, size_t wire_bytes,
+            const struct decode_limits *limits, struct arg_room *room, struct request *request)
+{
+    struct decoder d = {
+        .state = state,
+        .spans = spans,
+        .wire = wire,
+        .wire_bytes = wire_bytes,
+        .limits = limits,
+        .request = request,
+        .args = room->args + room->used,
+        .done = state->done,
+    };
+    enum codec_status status;
+
+    assert(limits->request_bytes_max < UINT32_MAX && room->count - room->used >= LIMIT_REQUEST_ARGS);
+    if (UNLIKELY(wire_bytes == 0)) {
+        state->wanted = 1;
+        return CODEC_SHORT;
+    }
+    status = LIKELY(wire[0] == '*') ? multibulk_decode(&d) : inline_decode(&d);
+    if (UNLIKELY(status != CODEC_OK)) {
+        return status;
+    }
+    request->command = command_find(request->name);
+    request->args = d.args;
+    request->correlation = 0;
+    request->error = NULL;
+    room->used += request->args_count;
+    *state = (struct resp_state){ 0 };
+    return CODEC_OK;
+}
