@@ -32,7 +32,7 @@ packages_install() {
         fi
         as_root=(sudo)
     fi
-    apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120)
+    apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -o DPkg::Lock::Timeout=120 -o Dpkg::Use-Pty=0)
     say "installing: ${missing[*]}"
     # Lists are fetched only when the ones at hand do not suffice: absent on a fresh machine, stale on an old one.
     "${apt[@]}" -s install --no-install-recommends "${missing[@]}" >/dev/null 2>&1 </dev/null &&

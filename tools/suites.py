@@ -57,7 +57,7 @@ BUILDS = {
                             "b_lundef": "false"}, {}),
     "build/fuzz": Build(
         "build-fuzz", 120, {"fuzz": "true", "buildtype": "debugoptimized", "b_sanitize": "address,undefined",
-                            "b_lundef": "false"}, {"CC": "clang"}),
+                            "b_lundef": "false", "c_args": "-fsanitize=fuzzer-no-link"}, {"CC": "clang"}),
 }
 
 
@@ -76,7 +76,7 @@ def suites_read(path=SUITES):
         if len(fields) != 4:
             die(f"{where}: {len(fields)} fields, expected name, budget in seconds, yes|no|soak, command")
         name, budget, when, command = (field.strip() for field in fields)
-        if not re.fullmatch(r"[a-z0-9][a-z0-9-]*", name):
+        if not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name):
             die(f"{where}: bad name '{name}'")
         if name in [suite.name for suite in suites]:
             die(f"{where}: '{name}' is there twice")
@@ -216,6 +216,13 @@ def step_run(report, name, budget_s, commands, env):
     return False
 
 
+def option_text(value):
+    """As a meson option is written on a command line."""
+    if isinstance(value, list):
+        return ",".join(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def build_commands(dir, build):
     commands = []
     if not (ROOT / dir / "build.ninja").exists():
@@ -223,8 +230,7 @@ def build_commands(dir, build):
     else:
         described = json.loads((ROOT / dir / "meson-info" / "intro-buildoptions.json").read_text())
         have = {option["name"]: option["value"] for option in described}
-        text = {name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in have.items()}
-        changed = [f"-D{name}={value}" for name, value in build.options.items() if text.get(name) != value]
+        changed = [f"-D{name}={value}" for name, value in build.options.items() if option_text(have.get(name)) != value]
         if changed:
             commands.append(["meson", "configure", dir] + changed)
     commands.append(["ninja", "-C", dir])
