@@ -26,7 +26,7 @@
     X(LIMIT_PORTS, 8, "ports", "ports of one lcore")                                                                   \
     X(LIMIT_SESSIONS_PER_LCORE, 16384, "sessions", "sessions of one lcore, all ports together")                        \
     X(LIMIT_CHANNEL_BYTES, 65535, "bytes", "a channel's name: a key in the channel index")                             \
-    X(LIMIT_CHANNELS_PER_SESSION, 4096, "channels", "subscriptions of one session")                                    \
+    X(LIMIT_CHANNELS_PER_SESSION, 1024, "channels", "subscriptions of one session")                                    \
     X(LIMIT_CLIENT_NAME_BYTES, 64, "bytes", "CLIENT SETNAME")                                                          \
     X(LIMIT_BURST, 32, "requests", "requests decoded before the first executes")                                       \
     X(LIMIT_BURST_ARGS, 2048, "arguments", "arguments of one burst, all requests together")                            \

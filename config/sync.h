@@ -22,6 +22,7 @@
 #define sub_relaxed(p, n)      atomic_fetch_sub_explicit((p), (n), memory_order_relaxed)
 #define sub_acq_rel(p, n)      atomic_fetch_sub_explicit((p), (n), memory_order_acq_rel)
 #define or_relaxed(p, n)       atomic_fetch_or_explicit((p), (n), memory_order_relaxed)
+#define or_release(p, n)       atomic_fetch_or_explicit((p), (n), memory_order_release)
 #define and_relaxed(p, n)      atomic_fetch_and_explicit((p), (n), memory_order_relaxed)
 #define exchange_acq_rel(p, v) atomic_exchange_explicit((p), (v), memory_order_acq_rel)
 

@@ -1,6 +1,7 @@
 /* dataplane.h - what the management core sees of the data plane. */
 #pragma once
 #include "config/settings.h"
+#include "dataplane/clock.h"
 #include "dataplane/counters.h"
 #include "dataplane/lcore.h"
 #include "store/store.h"
@@ -8,6 +9,7 @@
 struct dataplane {
     const struct settings *settings;
     struct store *store;
+    struct channel_directory *channels;
     uint32_t lcore_count;
     struct lcore *lcores[LIMIT_LCORES];
     struct mail_ring *to_mgmt[LIMIT_LCORES];  /* the management core reads */
@@ -16,6 +18,8 @@ struct dataplane {
     uint64_t incarnation;                     /* drawn at boot: run id */
     int64_t started_ms;
     double ns_per_cycle;
+    bool trusts_cycles; /* the kernel's clock source is the cycle counter */
+    struct clock clock;
     _Atomic uint32_t sessions; /* all lcores: limits.clients; relaxed add/sub */
 };
 
@@ -28,6 +32,9 @@ int dataplane_start(struct dataplane *dataplane); /* threads run, pinned; return
 void dataplane_drain(struct dataplane *dataplane);
 bool dataplane_stopped(const struct dataplane *dataplane);
 void dataplane_close(struct dataplane *dataplane); /* after stopped: joins threads, closes ports and store */
+
+/* About once a second: the clock follows the kernel's. Management core. */
+void dataplane_refresh_clock(struct dataplane *dataplane);
 
 /* Post from the management core and wake the lcore. False: full. */
 bool dataplane_post(struct dataplane *dataplane, uint32_t lcore, const struct mail *mail);

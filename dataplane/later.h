@@ -35,14 +35,26 @@ struct later {
     struct slice args[LATER_ARGS_MAX]; /* into text */
     uint8_t text[LATER_TEXT_BYTES_MAX];
     /* answer: bytes in the session's wire, complete; answer_big is the answerer's memory, mailed back with the struct
-     * to be released: MAIL_LATER_REQUEST with `answered` set and session_id 0 */
+     * to be released: MAIL_LATER_REQUEST with `answered` set and session_id 0; the struct then comes back once more,
+     * empty */
     bool answered;
     uint32_t answer_bytes;
     uint8_t answer[LATER_ANSWER_BYTES];
     uint8_t *answer_big;
-    uint64_t a, b; /* private to the kind */
+    uint64_t a, b;      /* private to the kind */
+    struct later *next; /* of the lcore that could not post it yet */
 };
 
 /* Copy the request's arguments and post to lcore `to` (MAIL_FROM_MGMT: the management core). EXEC_LATER; EXEC_RETRY
  * when the ring is full or there is no memory; EXEC_DONE with an error when the arguments exceed the limits above. */
 enum exec_result later_ask(struct exec *exec, enum later_kind kind, uint32_t to);
+
+/* ---- mail that arrived at an lcore ---- */
+
+/* Work for this lcore: FABRIC commands. */
+void later_serve(struct lcore *lcore, struct later *later);
+/* The answer to one of this lcore's own: written to the session if it still waits. */
+void later_finish(struct lcore *lcore, struct later *later);
+/* Mail an answer from the lcore that served it; a full ring is tried again by later_retry() every turn. */
+void later_answer(struct lcore *lcore, struct later *later);
+void later_retry(struct lcore *lcore);

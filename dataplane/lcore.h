@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 struct dataplane;
+struct later;
 struct pubsub;
 
 /* Per command: service = execution until encoded; residence = polled until flushed. Nanoseconds. */
@@ -27,6 +28,8 @@ struct burst_entry {
     uint64_t hash;
     size_t in_offset; /* where in session->in.view it begins */
     enum codec_status status;
+    bool executed;
+    uint64_t polled_cycles;
 };
 
 struct burst {
@@ -34,7 +37,7 @@ struct burst {
     struct burst_entry entries[LIMIT_BURST];
     struct arg_room room;
     struct arg args[LIMIT_BURST_ARGS];
-    uint64_t polled_cycles;
+    bool inline_used; /* an inline request borrows from lcore->inline_line */
 };
 
 enum lcore_state { LCORE_BOOT, LCORE_RUN, LCORE_DRAIN, LCORE_STOPPED };
@@ -53,27 +56,46 @@ struct lcore {
     uint32_t port_count;
     struct port *socket_port;
 
-    struct session *ready, **ready_tail; /* FIFO */
-    struct session *all;
-    struct session **sessions; /* hash table by id */
-    struct session *dying;     /* closed at the end of the turn */
+    struct session *ready, *ready_last; /* FIFO */
+    struct session *all, *sweep;        /* every session; where the sweep goes on */
+    struct session **sessions;          /* LCORE_SESSION_BUCKETS lists by id */
+    struct session *dying;              /* closed at the end of the turn */
     uint32_t session_count;
-    uint64_t session_ids; /* next; id = session_ids * LIMIT_LCORES + index + 1 */
+    uint64_t session_ids; /* given so far; id = session_ids * lcore count + index + 1 */
 
-    struct mail_ring **mail_in;  /* [from lcore], and [lcore count] from the management core */
-    struct mail_ring **mail_out; /* [to lcore], and [lcore count] to the management core */
+    struct mail_ring **mail_in;                         /* [from lcore], and [lcore count] from the management core */
+    struct mail_ring **mail_out;                        /* [to lcore], and [lcore count] to the management core */
+    _Alignas(CACHE_LINE) _Atomic uint64_t mail_waiting; /* bit per sender, LIMIT_LCORES for mgmt: set after posting */
     struct mail_waker waker;
     struct pubsub *pubsub;
 
-    int64_t now_ms; /* Unix time of this turn */
-    uint64_t now_cycles, tick_cycles;
+    int64_t now_ms;                         /* Unix time of this turn */
+    int64_t ticked_ms;                      /* of the last tick */
+    int64_t drain_since_ms;                 /* 0: not draining */
+    uint64_t now_cycles, idle_since_cycles; /* 0: busy */
     struct lcore_counters *counters;
     struct lcore_histograms *histograms;
+    struct resp_span *spans; /* for requests that are whole */
+    uint8_t *inline_line;    /* LIMIT_INLINE_BYTES + 2: an inline request is unescaped here, not in the stream */
+    struct decode_limits limits, limits_before_auth;
+    uint64_t later_tickets;
+    struct later *later_unsent; /* answers that found their mail ring full */
     struct burst burst;
 };
 
+#define LCORE_SESSION_BUCKETS 4096
+
 /* The loop; returns when drained. */
 void lcore_run(struct lcore *lcore);
+/* Join the store and leave it again: around lcore_run(), on the thread that turns the lcore. 0 or -errno. */
+int lcore_begin(struct lcore *lcore);
+void lcore_end(struct lcore *lcore);
+
+/* One turn of it, for tests that turn several by hand. Returns events: 0 means idle. */
+uint32_t lcore_turn(struct lcore *lcore);
+
+/* A message was posted to this lcore's ring from lcore `from` (LIMIT_LCORES: the management core). Any thread. */
+void lcore_notify(struct lcore *lcore, uint32_t from);
 
 /* Post to another lcore, or to the management core with `to` = MAIL_FROM_MGMT; wakes a sleeper. False: full, counted.
  */

@@ -12,6 +12,9 @@ struct lcore;
 struct port;
 struct channel_subscription;
 
+#define SESSION_CHOKED                                                                                                 \
+    (SESSION_READY | SESSION_PARKED | SESSION_RETRY | SESSION_FULL | SESSION_CLOSING | SESSION_DEAD | SESSION_EOF)
+
 enum session_flag {
     SESSION_READY = 1 << 0,   /* on the lcore's ready list: may hold undecoded requests */
     SESSION_DIRTY = 1 << 1,   /* on its port's dirty list: has output to flush */
@@ -24,6 +27,8 @@ enum session_flag {
     SESSION_FULL = 1 << 8,       /* its output is above the soft limit: decodes nothing until it drains */
     SESSION_SAW_MAGIC = 1 << 9,  /* the wire is decided */
     SESSION_EOF = 1 << 10,       /* the peer sends no more: close when everything received is answered */
+    SESSION_TOUCHED = 1 << 11,   /* has an entry in the burst in flight */
+    SESSION_REWOUND = 1 << 12,   /* an entry of this burst was put back: those after it too */
 };
 
 /* Text fields of CLIENT SETNAME and SETINFO are printable ASCII without spaces, cut never: too long is an error. */
@@ -39,13 +44,17 @@ struct session {
 
     struct stream_in in;
     struct resp_state resp;
+    size_t wanted;           /* bytes from in.taken that the next request needs at least, as far as known */
     struct resp_span *spans; /* memory of the lcore lent while a RESP request is incomplete */
     struct stream_out out;
     struct reply reply;
 
-    struct session *ready_next, **ready_link; /* intrusive lists: NULL link when not on it */
-    struct session *dirty_next, **dirty_link;
+    struct session *ready_next, *ready_previous; /* on the lcore's ready list while SESSION_READY */
+    struct session *dirty_next, **dirty_link;    /* on its port's dirty list while SESSION_DIRTY */
     struct session *all_next, **all_link;
+    struct session *id_next; /* same bucket of the lcore's table by id */
+    struct session *dying_next;
+    bool dying;
     struct channel_subscription *subscriptions;
     uint32_t subscription_count;
 
@@ -78,7 +87,14 @@ void session_received(struct session *session, size_t bytes);
 
 /* True when the session wants no more bytes now: full output, parked, closing, or enough undecoded input. The port then
  * leaves bytes in the transport (sockets) or withholds credit (fabric). */
-bool session_is_choked(const struct session *session);
+static inline bool
+session_is_choked(const struct session *session)
+{
+    return (session->flags & SESSION_CHOKED) != 0;
+}
+
+/* Call after stream_out_acknowledge(): lifts SESSION_FULL, lets a closing session go. */
+void session_output_shrank(struct session *session);
 
 /* The peer sends no more (EOF): what was received is still answered. */
 void session_end_of_input(struct session *session);
@@ -89,9 +105,30 @@ void session_kill(struct session *session);
 
 /* There is output to flush: put on the port's dirty list. */
 void session_touch_output(struct session *session);
-/* A push written outside request order: begin/values/end through the returned reply. NULL: closing or over its limits.
+/* Take off the dirty list: nothing to flush, or the transport takes no more until it says so. */
+void session_untouch_output(struct session *session);
+/* A push written outside request order: begin_push, values and end through the returned reply. NULL: closing or dead.
  */
 struct reply *session_push_begin(struct session *session);
-void session_push_end(struct session *session);
+void session_push_end(struct session *session); /* closes a consumer that is too slow */
 /* By public id; NULL: gone. */
 struct session *session_by_id(struct lcore *lcore, uint64_t id);
+/* The mail it was parked for has come: its reply is complete in session->out. */
+void session_unpark(struct session *session);
+void session_set_wire(struct session *session, enum wire wire);
+bool session_is_authenticated(const struct session *session);
+
+/* ---- for burst.c and lcore.c ---- */
+
+/* On the ready list: it may hold a whole request. */
+void session_ready(struct session *session);
+/* The first of them, taken off. NULL: none. */
+struct session *session_take_ready(struct lcore *lcore);
+/* Put the request at `offset` of the view, and what follows, back: it is decoded again. */
+void session_rewind(struct session *session, size_t offset);
+/* After a burst: nothing borrows from the view any more; leftovers are copied out and the receive slot goes back. */
+void session_settle(struct session *session);
+/* Close for good: streams, subscriptions, tables, transport. */
+void session_close(struct session *session);
+/* One look at limits of time: idle, unauthenticated, closing, slow consumer; gives idle buffers back. */
+void session_sweep(struct session *session);

@@ -20,13 +20,14 @@ struct stream_in {
 /* ---- out ----
  * A chain of chunks. Offsets are stream offsets: acknowledged <= sent <= end. Stream sockets acknowledge what they
  * sent. */
-#define STREAM_CHUNK_BYTES 16384
+#define STREAM_FIRST_CHUNK_BYTES 4096 /* of an idle session: kept while it is active */
+#define STREAM_CHUNK_BYTES       16384
 
 struct stream_chunk {
     struct stream_chunk *next;
     uint64_t offset; /* stream offset of bytes[0] */
     uint32_t used;   /* bytes written; of the last chunk: see the sink */
-    uint32_t reserved;
+    uint32_t room;   /* length of bytes[] */
     uint8_t bytes[];
 };
 
@@ -65,5 +66,7 @@ uint32_t stream_out_pieces(const struct stream_out *out, uint64_t from, struct i
                            size_t *bytes);
 /* Copy up to `room` bytes from stream offset `from`; returns bytes copied. */
 size_t stream_out_copy(const struct stream_out *out, uint64_t from, uint8_t *to, size_t room);
-/* Bytes before `offset` are no longer needed: chunks are given back. */
+/* Bytes before `offset` are no longer needed: chunks are given back, but the last. */
 void stream_out_acknowledge(struct stream_out *out, uint64_t offset);
+/* Give back the last chunk too, when nothing is pending: the session has been idle for a while. */
+void stream_out_trim(struct stream_out *out);

@@ -1,0 +1,137 @@
+#include "dataplane/later.h"
+#include "dataplane/dataplane.h"
+#include "dataplane/port_fabric.h"
+
+#define ANSWERS_ROOM 128 /* slots that questions leave to answers, so that those find room */
+
+static void
+later_give(struct lcore *lcore, struct later *later)
+{
+    memory_give(lcore->memory, later, sizeof(*later));
+}
+
+/* The request's arguments, copied: the receive buffer does not outlive the burst. False: too many or too long. */
+static bool
+later_copy_args(struct later *later, const struct request *request)
+{
+    size_t used = 0;
+    if (request->args_count > LATER_ARGS_MAX) {
+        return false;
+    }
+    for (uint32_t i = 0; i < request->args_count; i++) {
+        char scratch[ARG_TEXT_BYTES];
+        struct slice bytes = arg_bytes(&request->args[i], scratch);
+        if (bytes.bytes > sizeof(later->text) - used) {
+            return false;
+        }
+        if (bytes.bytes > 0) {
+            memcpy(later->text + used, bytes.data, bytes.bytes);
+        }
+        later->args[i] = slice_of(later->text + used, bytes.bytes);
+        used += bytes.bytes;
+    }
+    later->args_count = request->args_count;
+    return true;
+}
+
+enum exec_result
+later_ask(struct exec *exec, enum later_kind kind, uint32_t to)
+{
+    struct lcore *lcore = exec->lcore;
+    struct session *session = exec->session;
+    uint32_t ring = to == MAIL_FROM_MGMT ? lcore->dataplane->lcore_count : to;
+    if (mail_room(lcore->mail_out[ring]) <= ANSWERS_ROOM) {
+        return EXEC_RETRY;
+    }
+    struct later *later = memory_take(lcore->memory, sizeof(*later));
+    if (later == NULL) {
+        return EXEC_RETRY;
+    }
+    *later = (struct later){
+        .kind = kind,
+        .from = lcore->index,
+        .session_id = session->id,
+        .ticket = ++lcore->later_tickets,
+        .wire = session->wire,
+        .correlation = exec->request->correlation,
+        .user = session->user,
+    };
+    if (!later_copy_args(later, exec->request)) {
+        later_give(lcore, later);
+        reply_error(exec->reply, "ERR too many or too long arguments for this command");
+        return EXEC_DONE;
+    }
+    struct mail mail = { .kind = MAIL_LATER_REQUEST, .p = later };
+    if (!lcore_post(lcore, to, &mail)) {
+        later_give(lcore, later);
+        return EXEC_RETRY;
+    }
+    session->later_ticket = later->ticket;
+    return EXEC_LATER;
+}
+
+void
+later_serve(struct lcore *lcore, struct later *later)
+{
+    port_fabric_later(lcore, later);
+}
+
+void
+later_answer(struct lcore *lcore, struct later *later)
+{
+    struct mail mail = { .kind = MAIL_LATER_REPLY, .p = later };
+    later->answered = true;
+    if (!lcore_post(lcore, later->from, &mail)) {
+        later->next = lcore->later_unsent;
+        lcore->later_unsent = later;
+    }
+}
+
+/* Hand the struct, and the answer it carries, back to the management core. */
+static void
+later_release(struct lcore *lcore, struct later *later)
+{
+    struct mail mail = { .kind = MAIL_LATER_REQUEST, .p = later };
+    later->session_id = 0;
+    if (!lcore_post(lcore, MAIL_FROM_MGMT, &mail)) {
+        later->next = lcore->later_unsent;
+        lcore->later_unsent = later;
+    }
+}
+
+void
+later_retry(struct lcore *lcore)
+{
+    struct later *unsent = lcore->later_unsent;
+    if (LIKELY(unsent == NULL)) {
+        return;
+    }
+    lcore->later_unsent = unsent->next; /* one a turn */
+    if (unsent->session_id == 0) {
+        later_release(lcore, unsent);
+    } else {
+        later_answer(lcore, unsent);
+    }
+}
+
+void
+later_finish(struct lcore *lcore, struct later *later)
+{
+    struct session *session = session_by_id(lcore, later->session_id);
+    if (session != NULL && (session->flags & SESSION_PARKED) && session->later_ticket == later->ticket) {
+        const uint8_t *answer = later->answer_big != NULL ? later->answer_big : later->answer;
+        sink_write(&session->out.sink, slice_of(answer, later->answer_bytes));
+        if (session->out.sink.failed) {
+            counter_add(&lcore->counters->closed_output_limit, 1);
+            session_kill(session);
+        } else {
+            counter_add(&lcore->counters->requests, 1);
+            session_unpark(session);
+        }
+    }
+    if (later->answer_big != NULL) {
+        later_release(lcore, later); /* its memory is the management core's; the struct comes back empty */
+    } else {
+        later_give(lcore, later);
+    }
+}

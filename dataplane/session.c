@@ -1,0 +1,489 @@
+#include "dataplane/session.h"
+#include "dataplane/dataplane.h"
+#include "dataplane/pubsub.h"
+
+#define CLOSING_MS      5000 /* a closing session's peer may take so long to read */
+#define IDLE_BUFFERS_MS 1000 /* idle for so long: buffers go back */
+#define OWN_BYTES_MIN   2048
+#define SPANS_BYTES     ((LIMIT_REQUEST_ARGS + 1) * sizeof(struct resp_span))
+#define NOT_DECODING    (SESSION_PARKED | SESSION_FULL | SESSION_CLOSING | SESSION_DEAD)
+
+/* ---- lists ---- */
+
+void
+session_ready(struct session *session)
+{
+    struct lcore *lcore = session->lcore;
+    if (session->flags & SESSION_READY) {
+        return;
+    }
+    session->flags |= SESSION_READY;
+    session->ready_next = NULL;
+    session->ready_previous = lcore->ready_last;
+    if (lcore->ready == NULL) {
+        lcore->ready = session;
+    } else {
+        lcore->ready_last->ready_next = session;
+    }
+    lcore->ready_last = session;
+}
+
+void
+session_touch_output(struct session *session)
+{
+    if (session->flags & SESSION_DIRTY) {
+        return;
+    }
+    struct port *port = session->port;
+    session->flags |= SESSION_DIRTY;
+    session->dirty_next = port->dirty;
+    session->dirty_link = &port->dirty;
+    if (port->dirty != NULL) {
+        port->dirty->dirty_link = &session->dirty_next;
+    }
+    port->dirty = session;
+}
+
+void
+session_untouch_output(struct session *session)
+{
+    if (!(session->flags & SESSION_DIRTY)) {
+        return;
+    }
+    session->flags &= ~(uint32_t)SESSION_DIRTY;
+    *session->dirty_link = session->dirty_next;
+    if (session->dirty_next != NULL) {
+        session->dirty_next->dirty_link = session->dirty_link;
+    }
+    session->dirty_link = NULL;
+}
+
+static struct session **
+id_bucket(struct lcore *lcore, uint64_t id)
+{
+    return &lcore->sessions[(id / lcore->dataplane->lcore_count) % LCORE_SESSION_BUCKETS];
+}
+
+struct session *
+session_by_id(struct lcore *lcore, uint64_t id)
+{
+    struct session *session = *id_bucket(lcore, id);
+    while (session != NULL && session->id != id) {
+        session = session->id_next;
+    }
+    return session != NULL && !(session->flags & SESSION_DEAD) ? session : NULL;
+}
+
+static void
+session_enter(struct session *session)
+{
+    struct lcore *lcore = session->lcore;
+    struct session **bucket = id_bucket(lcore, session->id);
+    session->id_next = *bucket;
+    *bucket = session;
+
+    session->all_next = lcore->all;
+    session->all_link = &lcore->all;
+    if (lcore->all != NULL) {
+        lcore->all->all_link = &session->all_next;
+    }
+    lcore->all = session;
+}
+
+static void
+session_leave(struct session *session)
+{
+    struct lcore *lcore = session->lcore;
+    struct session **at = id_bucket(lcore, session->id);
+    while (*at != session) {
+        at = &(*at)->id_next;
+    }
+    *at = session->id_next;
+
+    if (lcore->sweep == session) {
+        lcore->sweep = session->all_next;
+    }
+    *session->all_link = session->all_next;
+    if (session->all_next != NULL) {
+        session->all_next->all_link = session->all_link;
+    }
+}
+
+/* Take off the ready list. */
+static void
+session_unready(struct session *session)
+{
+    struct lcore *lcore = session->lcore;
+    if (!(session->flags & SESSION_READY)) {
+        return;
+    }
+    session->flags &= ~(uint32_t)SESSION_READY;
+    if (session->ready_previous == NULL) {
+        lcore->ready = session->ready_next;
+    } else {
+        session->ready_previous->ready_next = session->ready_next;
+    }
+    if (session->ready_next == NULL) {
+        lcore->ready_last = session->ready_previous;
+    } else {
+        session->ready_next->ready_previous = session->ready_previous;
+    }
+}
+
+struct session *
+session_take_ready(struct lcore *lcore)
+{
+    struct session *session = lcore->ready;
+    if (session != NULL) {
+        session_unready(session);
+    }
+    return session;
+}
+
+/* ---- open and close ---- */
+
+bool
+session_open(struct session *session, struct lcore *lcore, struct port *port)
+{
+    struct dataplane *dataplane = lcore->dataplane;
+    if (lcore->session_count >= LIMIT_SESSIONS_PER_LCORE ||
+        load_relaxed(&dataplane->sessions) >= lcore->settings->limits_clients) {
+        counter_add(&lcore->counters->sessions_refused, 1);
+        return false;
+    }
+    add_relaxed(&dataplane->sessions, 1); /* a limit, not an exact gate: lcores may overshoot by one each */
+
+    session->lcore = lcore;
+    session->port = port;
+    session->id = lcore->session_ids++ * dataplane->lcore_count + lcore->index + 1;
+    session->last_command = -1;
+    session->opened_ms = session->active_ms = lcore->now_ms;
+    stream_out_init(&session->out, lcore->memory, LIMIT_OUTPUT_HARD_BYTES);
+    session_enter(session);
+
+    lcore->session_count++;
+    counter_add(&lcore->counters->sessions_opened, 1);
+    store_relaxed(&lcore->counters->sessions_open, lcore->session_count);
+    return true;
+}
+
+static void
+spans_give(struct session *session)
+{
+    if (session->spans != NULL) {
+        memory_give(session->lcore->memory, session->spans, SPANS_BYTES);
+        session->spans = NULL;
+    }
+}
+
+static void
+own_give(struct session *session)
+{
+    struct stream_in *in = &session->in;
+    if (in->own != NULL) {
+        memory_give(session->lcore->memory, in->own, in->own_room);
+        in->own = NULL;
+        in->own_room = 0;
+    }
+}
+
+void
+session_close(struct session *session)
+{
+    struct lcore *lcore = session->lcore;
+    pubsub_forget_session(session);
+    session_unready(session);
+    session_untouch_output(session);
+    if (session->in.slot != NULL) {
+        void *slot = session->in.slot;
+        session->in.slot = NULL;
+        session->port->ops->settle(session->port, session, slot);
+    }
+    own_give(session);
+    spans_give(session);
+    stream_out_fini(&session->out);
+    session_leave(session);
+
+    lcore->session_count--;
+    sub_relaxed(&lcore->dataplane->sessions, 1);
+    counter_add(&lcore->counters->sessions_closed, 1);
+    store_relaxed(&lcore->counters->sessions_open, lcore->session_count);
+    session->port->ops->session_close(session->port, session); /* frees the session */
+}
+
+void
+session_kill(struct session *session)
+{
+    session->flags |= SESSION_DEAD;
+    if (!session->dying) {
+        session->dying = true;
+        session->dying_next = session->lcore->dying;
+        session->lcore->dying = session;
+    }
+}
+
+/* Answer nothing more; go when the output is gone. */
+static void
+session_start_closing(struct session *session)
+{
+    session->flags |= SESSION_CLOSING;
+    if (stream_out_pending(&session->out) == 0) {
+        session_kill(session);
+    } else {
+        session_touch_output(session);
+    }
+}
+
+void
+session_end_of_input(struct session *session)
+{
+    session->flags |= SESSION_EOF;
+    if (!(session->flags & (SESSION_READY | SESSION_PARKED | SESSION_FULL | SESSION_RETRY))) {
+        session_start_closing(session); /* what is left, if anything, is half a request */
+    }
+}
+
+/* ---- input ---- */
+
+/* Leftovers at the front of the session's own buffer, with room for `bytes` in all. Grows, never shrinks. */
+static bool
+own_hold(struct session *session, size_t bytes)
+{
+    struct stream_in *in = &session->in;
+    size_t left = in->bytes - in->taken;
+    uint8_t *old = in->own;
+    size_t old_room = in->own_room;
+
+    if (old == NULL || old_room < bytes) {
+        size_t room = memory_class_bytes(MAX(bytes, OWN_BYTES_MIN));
+        uint8_t *block = memory_take(session->lcore->memory, room);
+        if (block == NULL) {
+            counter_add(&session->lcore->counters->memory_misses, 1);
+            return false;
+        }
+        in->own = block;
+        in->own_room = room;
+    }
+    if (left > 0) {
+        memmove(in->own, in->view + in->taken, left);
+    }
+    in->offset += in->taken;
+    in->view = in->own;
+    in->bytes = left;
+    in->taken = 0;
+    if (old != NULL && old != in->own) {
+        memory_give(session->lcore->memory, old, old_room);
+    }
+    return true;
+}
+
+static void
+session_saw_bytes(struct session *session, size_t bytes)
+{
+    struct lcore *lcore = session->lcore;
+    session->rx_bytes += bytes;
+    session->active_ms = lcore->now_ms;
+    session->polled_cycles = lcore->now_cycles;
+    counter_add(&lcore->counters->rx_bytes, bytes);
+    session_ready(session);
+}
+
+bool
+session_receive(struct session *session, uint8_t *data, size_t bytes, void *slot)
+{
+    struct stream_in *in = &session->in;
+    size_t left = in->bytes - in->taken;
+    assert(in->slot == NULL);
+
+    if (left == 0) {
+        in->offset += in->taken;
+        in->view = data;
+        in->bytes = bytes;
+        in->taken = 0;
+    } else {
+        size_t hold = left + bytes;
+        if (!own_hold(session, MAX(hold, MIN(session->wanted, LIMIT_REQUEST_BYTES + 1)))) {
+            return false;
+        }
+        memcpy(in->own + left, data, bytes);
+        in->bytes = hold;
+    }
+    in->slot = slot; /* also when copied: it goes back when the burst has settled */
+    session_saw_bytes(session, bytes);
+    return true;
+}
+
+uint8_t *
+session_receive_room(struct session *session, size_t *room)
+{
+    struct stream_in *in = &session->in;
+    size_t left = in->bytes - in->taken;
+    *room = 0;
+    if (left == 0 || session->wanted <= left + OWN_BYTES_MIN || in->slot != NULL) {
+        return NULL;
+    }
+    if (!own_hold(session, MIN(session->wanted, LIMIT_REQUEST_BYTES + 1))) {
+        return NULL;
+    }
+    *room = in->own_room - in->bytes;
+    return in->own + in->bytes;
+}
+
+void
+session_received(struct session *session, size_t bytes)
+{
+    session->in.bytes += bytes;
+    session_saw_bytes(session, bytes);
+}
+
+void
+session_rewind(struct session *session, size_t offset)
+{
+    session->in.taken = offset;
+    session->resp = (struct resp_state){ 0 };
+    session->wanted = 0;
+    session->flags |= SESSION_REWOUND;
+    spans_give(session);
+}
+
+void
+session_settle(struct session *session)
+{
+    struct stream_in *in = &session->in;
+    uint32_t rewound = session->flags & SESSION_REWOUND;
+    session->flags &= ~(uint32_t)(SESSION_TOUCHED | SESSION_REWOUND);
+
+    if (session->flags & SESSION_RETRY) {
+        session->flags &= ~(uint32_t)SESSION_RETRY;
+        session_ready(session);
+    } else if (rewound && !(session->flags & NOT_DECODING)) {
+        session_ready(session);
+    }
+
+    if (in->taken == in->bytes) {
+        in->offset += in->taken;
+        in->view = NULL;
+        in->bytes = in->taken = 0;
+        if (in->own_room > OWN_BYTES_MIN) {
+            own_give(session);
+        }
+    } else if (in->slot != NULL && in->view != in->own &&
+               ((session->flags & SESSION_READY) || !own_hold(session, in->bytes - in->taken))) {
+        return; /* decoded next turn, or no memory: the slot stays, the next settle tries again */
+    }
+    if (in->slot != NULL) {
+        void *slot = in->slot;
+        in->slot = NULL;
+        session->port->ops->settle(session->port, session, slot);
+    }
+    if ((session->flags & SESSION_EOF) &&
+        !(session->flags & (SESSION_READY | SESSION_PARKED | SESSION_FULL | SESSION_CLOSING))) {
+        session_start_closing(session);
+    }
+}
+
+/* ---- output ---- */
+
+void
+session_output_shrank(struct session *session)
+{
+    uint64_t pending = stream_out_pending(&session->out);
+    if (session->soft_since_ms != 0 && pending < session->lcore->settings->limits_slow_bytes) {
+        session->soft_since_ms = 0;
+    }
+    if ((session->flags & SESSION_FULL) && pending < LIMIT_OUTPUT_SOFT_BYTES) {
+        session->flags &= ~(uint32_t)SESSION_FULL;
+        if (session->in.taken < session->in.bytes) {
+            session_ready(session);
+        } else if (session->flags & SESSION_EOF) {
+            session_start_closing(session);
+        }
+    }
+    if ((session->flags & SESSION_CLOSING) && pending == 0) {
+        session_kill(session);
+    }
+}
+
+void
+session_unpark(struct session *session)
+{
+    session->flags &= ~(uint32_t)SESSION_PARKED;
+    session->later_ticket = 0;
+    session_touch_output(session);
+    if (session->in.taken < session->in.bytes) {
+        session_ready(session);
+    } else if (session->flags & SESSION_EOF) {
+        session_start_closing(session);
+    }
+}
+
+struct reply *
+session_push_begin(struct session *session)
+{
+    if (session->flags & (SESSION_CLOSING | SESSION_DEAD)) {
+        return NULL;
+    }
+    return &session->reply;
+}
+
+void
+session_push_end(struct session *session)
+{
+    struct lcore *lcore = session->lcore;
+    if (UNLIKELY(session->out.sink.failed)) {
+        counter_add(&lcore->counters->closed_slow_consumer, 1);
+        session_kill(session);
+        return;
+    }
+    if (session->soft_since_ms == 0 && stream_out_pending(&session->out) > lcore->settings->limits_slow_bytes) {
+        session->soft_since_ms = lcore->now_ms;
+    }
+    session_touch_output(session);
+}
+
+void
+session_set_wire(struct session *session, enum wire wire)
+{
+    session->wire = wire;
+    session->flags |= SESSION_SAW_MAGIC;
+    reply_init(&session->reply, wire, &session->out.sink);
+}
+
+bool
+session_is_authenticated(const struct session *session)
+{
+    return session->lcore->settings->user_count == 0 || (session->flags & SESSION_AUTHENTICATED);
+}
+
+/* ---- time ---- */
+
+void
+session_sweep(struct session *session)
+{
+    struct lcore *lcore = session->lcore;
+    const struct settings *settings = lcore->settings;
+    int64_t idle_ms = lcore->now_ms - session->active_ms;
+
+    if (session->soft_since_ms != 0 && lcore->now_ms - session->soft_since_ms >= (int64_t)settings->limits_slow_time) {
+        counter_add(&lcore->counters->closed_slow_consumer, 1);
+        session_kill(session);
+    } else if ((session->flags & SESSION_CLOSING) && idle_ms > CLOSING_MS) {
+        session_kill(session);
+    } else if (!session_is_authenticated(session) &&
+               lcore->now_ms - session->opened_ms > (int64_t)settings->limits_auth) {
+        counter_add(&lcore->counters->closed_timeout, 1);
+        session_kill(session);
+    } else if (settings->limits_idle != 0 && idle_ms > (int64_t)settings->limits_idle &&
+               !(session->flags & (SESSION_SUBSCRIBED | SESSION_PARKED))) {
+        counter_add(&lcore->counters->closed_timeout, 1);
+        session_kill(session);
+    } else if (idle_ms > IDLE_BUFFERS_MS) {
+        stream_out_trim(&session->out);
+        if (session->in.bytes == 0) {
+            own_give(session);
+        }
+    }
+    if (session->in.slot != NULL && !(session->flags & (SESSION_READY | SESSION_TOUCHED))) {
+        session_settle(session);
+    }
+}

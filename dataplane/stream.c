@@ -1,0 +1,180 @@
+#include "dataplane/stream.h"
+#include "config/limits.h"
+#include <sys/uio.h>
+
+static struct stream_out *
+out_of(struct sink *sink)
+{
+    return CONTAINER_OF(sink, struct stream_out, sink);
+}
+
+static void
+sink_stand_in(struct stream_out *out, struct stream_chunk *chunk, uint8_t *at)
+{
+    out->sink.chunk = chunk->bytes;
+    out->sink.chunk_offset = chunk->offset;
+    out->sink.at = at;
+    out->sink.end = chunk->bytes + chunk->room;
+}
+
+/* No chunk: offsets go on from `offset`, the next byte takes a chunk. */
+static void
+sink_stand_nowhere(struct stream_out *out, uint64_t offset)
+{
+    out->sink.chunk = out->sink.at = out->sink.end = NULL;
+    out->sink.chunk_offset = offset;
+}
+
+static void
+chunk_give(struct stream_out *out, struct stream_chunk *chunk)
+{
+    memory_give(out->memory, chunk, sizeof(*chunk) + chunk->room);
+}
+
+static bool
+stream_out_more(struct sink *sink, size_t bytes)
+{
+    struct stream_out *out = out_of(sink);
+    assert(bytes <= SINK_CONTIGUOUS_BYTES);
+    if (sink->failed) {
+        return false;
+    }
+
+    uint64_t end = sink_offset(sink);
+    size_t block_bytes = out->last == NULL ? STREAM_FIRST_CHUNK_BYTES : STREAM_CHUNK_BYTES;
+    struct stream_chunk *chunk = NULL;
+    if (end - out->acknowledged <= out->hard_bytes) {
+        chunk = memory_take(out->memory, block_bytes);
+    }
+    if (UNLIKELY(chunk == NULL)) {
+        sink->failed = true;
+        sink->end = sink->at; /* every further write comes here and is dropped */
+        return false;
+    }
+
+    *chunk = (struct stream_chunk){ .offset = end, .room = (uint32_t)(block_bytes - sizeof(*chunk)) };
+    if (out->last != NULL) {
+        out->last->used = (uint32_t)(sink->at - sink->chunk);
+        out->last->next = chunk;
+    } else {
+        out->first = chunk;
+    }
+    out->last = chunk;
+    sink_stand_in(out, chunk, chunk->bytes);
+    return true;
+}
+
+static void
+stream_out_rewind(struct sink *sink, uint64_t offset)
+{
+    struct stream_out *out = out_of(sink);
+    assert(offset >= out->sent && offset <= sink_offset(sink));
+
+    sink->failed = false;
+    if (out->last == NULL) {
+        return;
+    }
+    struct stream_chunk *keep = out->first;
+    while (keep->next != NULL && keep->next->offset <= offset) {
+        keep = keep->next;
+    }
+    struct stream_chunk *drop = keep->next;
+    keep->next = NULL;
+    out->last = keep;
+    sink_stand_in(out, keep, keep->bytes + (offset - keep->offset));
+    while (drop != NULL) {
+        struct stream_chunk *next = drop->next;
+        chunk_give(out, drop);
+        drop = next;
+    }
+}
+
+static const struct sink_ops stream_out_ops = { .more = stream_out_more, .rewind = stream_out_rewind };
+
+void
+stream_out_init(struct stream_out *out, struct memory_cache *memory, uint64_t hard_bytes)
+{
+    *out = (struct stream_out){ .memory = memory, .hard_bytes = hard_bytes };
+    out->sink.ops = &stream_out_ops;
+}
+
+void
+stream_out_fini(struct stream_out *out)
+{
+    uint64_t end = stream_out_end(out);
+    for (struct stream_chunk *chunk = out->first; chunk != NULL;) {
+        struct stream_chunk *next = chunk->next;
+        chunk_give(out, chunk);
+        chunk = next;
+    }
+    out->first = out->last = NULL;
+    out->acknowledged = out->sent = end;
+    sink_stand_nowhere(out, end);
+}
+
+static uint32_t
+chunk_used(const struct stream_out *out, const struct stream_chunk *chunk)
+{
+    return chunk == out->last ? (uint32_t)(out->sink.at - out->sink.chunk) : chunk->used;
+}
+
+uint32_t
+stream_out_pieces(const struct stream_out *out, uint64_t from, struct iovec *pieces, uint32_t max, size_t *bytes)
+{
+    uint32_t count = 0;
+    *bytes = 0;
+    for (const struct stream_chunk *chunk = out->first; chunk != NULL && count < max; chunk = chunk->next) {
+        uint32_t used = chunk_used(out, chunk);
+        if (chunk->offset + used <= from) {
+            continue;
+        }
+        size_t skip = from > chunk->offset ? from - chunk->offset : 0;
+        pieces[count++] = (struct iovec){ .iov_base = (uint8_t *)chunk->bytes + skip, .iov_len = used - skip };
+        *bytes += used - skip;
+    }
+    return count;
+}
+
+size_t
+stream_out_copy(const struct stream_out *out, uint64_t from, uint8_t *to, size_t room)
+{
+    size_t copied = 0;
+    for (const struct stream_chunk *chunk = out->first; chunk != NULL && copied < room; chunk = chunk->next) {
+        uint32_t used = chunk_used(out, chunk);
+        if (chunk->offset + used <= from + copied) {
+            continue;
+        }
+        size_t skip = from + copied > chunk->offset ? from + copied - chunk->offset : 0;
+        size_t bytes = MIN(used - skip, room - copied);
+        memcpy(to + copied, chunk->bytes + skip, bytes);
+        copied += bytes;
+    }
+    return copied;
+}
+
+void
+stream_out_acknowledge(struct stream_out *out, uint64_t offset)
+{
+    assert(offset >= out->acknowledged && offset <= stream_out_end(out));
+    out->acknowledged = offset;
+    if (out->sent < offset) {
+        out->sent = offset;
+    }
+    while (out->first != out->last && out->first->offset + out->first->used <= offset) {
+        struct stream_chunk *next = out->first->next;
+        chunk_give(out, out->first);
+        out->first = next;
+    }
+    if (out->last != NULL && out->first == out->last && offset == stream_out_end(out)) {
+        out->last->offset = offset; /* empty: start over at its first byte */
+        sink_stand_in(out, out->last, out->last->bytes);
+    }
+}
+
+void
+stream_out_trim(struct stream_out *out)
+{
+    if (out->first != NULL && stream_out_pending(out) == 0) {
+        stream_out_fini(out);
+    }
+}
