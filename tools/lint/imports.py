@@ -12,7 +12,7 @@ HOT = ("codec", "store", "dataplane")
 COLD = ("config", "mgmt")
 ALLOW = "tools/lint/imports.allow"
 # Made by the compiler and the linker, not by the source.
-LINKAGE = re.compile(r"_GLOBAL_OFFSET_TABLE_|__tls_get_addr|__stack_chk_fail|__aarch64_(cas|swp|ldadd|ldclr|ldeor|ldset)\d.*")
+LINKAGE = re.compile(r"_GLOBAL_OFFSET_TABLE_|__tls_get_addr|__stack_chk_fail|__popcount[ds]i2|__u?(div|mod)ti3|__aarch64_(cas|swp|ldadd|ldclr|ldeor|ldset)\d.*")
 
 
 def objects(root):
