@@ -220,6 +220,7 @@ class Readme(Lint):
         super().setUp()
         for path in ("config/limits.h", "config/settings_table.h", "codec/command_table.h", "README.md"):
             self.plant(path, (ROOT / path).read_text())
+        self.findings("readme_limits", True)
 
     def test_a_changed_limit_is_found_and_mended(self):
         self.assert_passes("readme_limits")
