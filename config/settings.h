@@ -1,11 +1,14 @@
 /* settings.h - everything an operator can choose, parsed and checked. */
 #pragma once
+#include "config/address.h"
 #include "config/base.h"
+#include "config/host.h"
 #include "config/settings_table.h"
 
-#define SETTING_TEXT_BYTES 256
-#define SETTINGS_USERS_MAX 64
-#define SETTINGS_WHY_BYTES 512
+#define SETTING_TEXT_BYTES     256
+#define SETTINGS_USERS_MAX     64
+#define SETTINGS_WHY_BYTES     512
+#define SETTINGS_ADDRESSES_MAX 16
 
 enum idle_policy { IDLE_SPIN, IDLE_YIELD, IDLE_ADAPTIVE };
 enum port_type { PORT_FABRIC, PORT_ETHERNET };
@@ -28,12 +31,39 @@ struct user_settings {
     uint8_t sha256[32];
 };
 
+enum setting_kind { SETTING_SIZE, SETTING_TIME, SETTING_COUNT, SETTING_BOOL, SETTING_TEXT, SETTING_CHOICE };
+
+/* A row of settings_table.h. */
+struct setting {
+    const char *name;
+    enum setting_kind kind;
+    const char *initial; /* the default, as in a file */
+    uint64_t min, max;
+    bool live; /* may change while the program runs */
+    const char *help;
+    const char *const *choices;
+    size_t choice_count;
+    size_t offset; /* of the field in its struct */
+};
+
+enum setting_id {
+#define SETTING_ID(field, ...) SETTING_ID_##field,
+    SETTINGS_TABLE(SETTING_ID)
+#undef SETTING_ID
+        SETTINGS_COUNT
+};
+extern const struct setting settings_table[SETTINGS_COUNT];
+
+/* Where a value comes from. */
+enum setting_origin { SETTING_BY_DEFAULT, SETTING_BY_FILE, SETTING_BY_OVERRIDE };
+
 struct settings {
 #define SETTING_FIELD_SIZE(field)             uint64_t field;
 #define SETTING_FIELD_TIME(field)             uint64_t field;
 #define SETTING_FIELD_COUNT(field)            uint64_t field;
 #define SETTING_FIELD_BOOL(field)             bool field;
 #define SETTING_FIELD_TEXT(field)             char field[SETTING_TEXT_BYTES];
+#define SETTING_FIELD_CHOICE(field)           char field[SETTING_TEXT_BYTES];
 #define SETTING_FIELD(field, name, kind, ...) SETTING_FIELD_##kind(field)
     SETTINGS_TABLE(SETTING_FIELD)
 #undef SETTING_FIELD
@@ -41,8 +71,44 @@ struct settings {
     uint32_t port_count;
     struct user_settings users[SETTINGS_USERS_MAX];
     uint32_t user_count; /* 0: no AUTH needed */
-    /* derived at boot */
+
+    /* derived by settings_resolve() */
     enum idle_policy idle;
     int cpus[LIMIT_LCORES]; /* CPU of each lcore */
     uint32_t cpu_count;
+    struct address addresses[SETTINGS_ADDRESSES_MAX]; /* of streams.address */
+    uint32_t address_count;
+    uint32_t management_mode_bits, streams_unix_mode_bits;
+    bool exposed; /* a stream address is beyond loopback */
+
+    enum setting_origin origins[SETTINGS_COUNT];
 };
+
+/* Read `path` (NULL: no file), then `overrides` ("group.name=value", or "ports=( ... )" and "users=( ... )" in the
+ * file's syntax), check everything and decide what is "auto".
+ *
+ * Returns  0, or -1 with one sentence in `why`: "file:line: what is wrong, what is expected, the nearest name".
+ *          On error *out is unspecified.
+ * Passwords are kept as SHA-256 only; auth_password then reads "#" and its hex digits. */
+int settings_load(const char *path, const char *const *overrides, size_t override_count, struct settings *out,
+                  char *why, size_t why_bytes);
+
+/* The two halves of settings_load(), for tests: what was written, and what follows from it on a given host. */
+int settings_parse(const char *path, const char *const *overrides, size_t override_count, struct settings *out,
+                   char *why, size_t why_bytes);
+int settings_resolve(struct settings *settings, const struct host *host, char *why, size_t why_bytes);
+
+/* By full name; NULL: none. */
+const struct setting *setting_find(const char *name);
+
+/* A setting's value as one would write it, without quotes. Passwords come as "#" and hex digits. Returns `out`. */
+#define SETTING_PRINT_BYTES (SETTING_TEXT_BYTES + 16)
+const char *setting_print(const struct settings *settings, const struct setting *setting,
+                          char out[SETTING_PRINT_BYTES]);
+
+/* The whole as a configuration file that reads back to the same settings, with comments. */
+void settings_print(const struct settings *settings, FILE *out);
+
+/* For people: "a size from 4MiB to 64GiB". */
+#define SETTING_EXPECT_BYTES 192
+const char *setting_expectation(const struct setting *setting, char out[SETTING_EXPECT_BYTES]);

@@ -1,19 +1,19 @@
-/* settings_table.h - every scalar setting, declared once: the parser, --print-config, `sluicectl config`, man page and
- * the README expand from these rows. Lists (ports, users) are parsed beside it in settings.c. */
+/* settings_table.h - every setting, declared once: the parser, --print-config, `sluicectl config`, CONFIG GET, man page
+ * and the README expand from these rows. */
 #pragma once
 #include "config/limits.h"
 
 /* X(field, "group.name", kind, default as in a file, min, max, LIVE or BOOT, help)
  * kinds: SIZE (bytes, uint64_t; "100GiB"), TIME (ms, uint64_t; "5s"), COUNT (uint64_t), BOOL, TEXT
- * (char[SETTING_TEXT_BYTES]), CHOICE text is checked by settings.c. A SIZE or COUNT default of "auto" is 0 until the
- * program decides. */
+ * (char[SETTING_TEXT_BYTES]; bounds are of its length, 0 0: what fits), CHOICE (TEXT that is one of SETTING_CHOICES). A
+ * SIZE default of "auto" is 0 until settings_load() decides. Rows of one group stand together. */
 #define SETTINGS_TABLE(X)                                                                                              \
     X(lcores_cpus, "lcores.cpus", TEXT, "auto", 0, 0, BOOT,                                                            \
       "CPUs of the lcores, as \"1-15\" or \"auto\": all allowed but one, at least one")                                \
-    X(lcores_idle, "lcores.idle", TEXT, "adaptive", 0, 0, BOOT, "what an idle lcore does: spin, yield or adaptive")    \
+    X(lcores_idle, "lcores.idle", CHOICE, "adaptive", 0, 0, BOOT, "what an idle lcore does: spin, yield or adaptive")  \
     X(memory_reserve, "memory.reserve", SIZE, "auto", 64 * MIB, 64 * 1024 * GIB, BOOT,                                 \
       "address range for data; auto: half of the memory available to this process")                                    \
-    X(memory_limit, "memory.limit", SIZE, "auto", 32 * MIB, 64 * 1024 * GIB, LIVE,                                     \
+    X(memory_limit, "memory.limit", SIZE, "auto", 32 * MIB, 64 * 1024 * GIB, BOOT,                                     \
       "cap on records, index, buffers and slack; auto: memory.reserve")                                                \
     X(memory_ahead, "memory.ahead", SIZE, "64MiB", 4 * MIB, 64 * GIB, BOOT, "populated pages kept ready for lcores")   \
     X(memory_huge, "memory.huge_pages", BOOL, "true", 0, 1, BOOT, "use huge pages when free, else transparent ones")   \
@@ -23,19 +23,57 @@
     X(streams_port, "streams.port", COUNT, "6379", 0, 65535, BOOT, "TCP port; 0: any free one, printed at start")      \
     X(streams_unix, "streams.unix", TEXT, "auto", 0, 0, BOOT,                                                          \
       "path of the Unix stream socket; auto: beside the management socket; empty: none")                               \
+    X(streams_unix_mode, "streams.unix_mode", TEXT, "0660", 0, 0, BOOT, "mode of the Unix stream socket, octal")       \
     X(limits_clients, "limits.clients", COUNT, "10000", 1, 1000000, BOOT, "sessions, all ports together")              \
     X(limits_idle, "limits.idle_timeout", TIME, "0s", 0, 31536000000, BOOT, "close idle sessions; 0s: never")          \
     X(limits_auth, "limits.auth_timeout", TIME, "10s", 100, 3600000, BOOT, "close sessions not authenticated by then") \
     X(limits_slow_bytes, "limits.slow_consumer_soft", SIZE, "8MiB", 64 * KIB, 32 * MIB, BOOT,                          \
       "pending output of a subscriber that may last limits.slow_consumer_time")                                        \
     X(limits_slow_time, "limits.slow_consumer_time", TIME, "60s", 100, 86400000, BOOT,                                 \
-      "see limits.slow_consumer_soft")                                                                                 \
+      "longest time that a subscriber may stay above limits.slow_consumer_soft")                                       \
     X(auth_password, "auth.password", TEXT, "", 0, 0, BOOT,                                                            \
       "of user \"default\": text, or \"#\" and 64 hex digits of its SHA-256; empty: no AUTH")                          \
     X(protected_mode, "auth.protected_mode", BOOL, "true", 0, 1, BOOT,                                                 \
       "refuse to listen beyond loopback without a password")                                                           \
-    X(management_socket, "management.socket", TEXT, "auto", 0, 0, BOOT, "path of the management socket")               \
+    X(management_socket, "management.socket", TEXT, "auto", 0, 0, BOOT,                                                \
+      "path of the management socket; auto: /run/sluice/ctl.sock as root, else in $XDG_RUNTIME_DIR/sluice or "         \
+      "/tmp/sluice-UID")                                                                                               \
     X(management_mode, "management.mode", TEXT, "0600", 0, 0, BOOT, "mode of the management socket, octal")            \
+    X(management_group, "management.group", TEXT, "", 0, 0, BOOT,                                                      \
+      "group that owns the management socket; empty: the program's own")                                               \
     X(drain_time, "shutdown.drain", TIME, "5s", 0, 600000, BOOT, "longest time SIGTERM waits for sessions")            \
-    X(log_level, "log.level", TEXT, "info", 0, 0, LIVE, "debug, info, warning or error")                               \
-    X(ready_format, "log.ready", TEXT, "text", 0, 0, BOOT, "the ready line: text or json")
+    X(log_level, "log.level", CHOICE, "info", 0, 0, LIVE, "least severe record that is logged")                        \
+    X(ready_format, "log.ready", CHOICE, "text", 0, 0, BOOT, "form of the line that says the appliance is ready")
+
+/* X(field, its words) */
+#define SETTING_CHOICES(X)                                                                                             \
+    X(lcores_idle, "spin", "yield", "adaptive")                                                                        \
+    X(log_level, "debug", "info", "warning", "error")                                                                  \
+    X(ready_format, "text", "json")
+
+/* Entries of the list `ports`: X(field of struct port_settings, "name", kind, default, min, max, help). A default of ""
+ * must be given; sizes and counts of "auto" are 0: the port decides. */
+#define PORT_SETTINGS_TABLE(X)                                                                                         \
+    X(type, "type", CHOICE, "", 0, 0, "kind of port: fabric")                                                          \
+    X(name, "name", TEXT, "auto", 0, 31, "unique name for people; auto: the provider")                                 \
+    X(provider, "provider", CHOICE, "", 0, 0, "libfabric provider, exactly this one")                                  \
+    X(node, "node", TEXT, "auto", 0, 63, "local address to bind; auto: the provider's choice")                         \
+    X(domain, "domain", TEXT, "auto", 0, 63, "device; auto: the first")                                                \
+    X(send, "send", CHOICE, "auto", 0, 0, "auto: inject what fits, else send; inject; send")                           \
+    X(rx_slots, "rx_slots", COUNT, "auto", 16, 65536, "receive slots of each lcore")                                   \
+    X(tx_slots, "tx_slots", COUNT, "auto", 16, 65536, "send slots of each lcore")                                      \
+    X(sessions, "sessions", COUNT, "auto", 1, LIMIT_SESSIONS_PER_LCORE,                                                \
+      "sessions of each lcore; each has its share of the receive slots")                                               \
+    X(frame_bytes, "frame", SIZE, "auto", 256, LIMIT_FRAME_BYTES,                                                      \
+      "largest frame; auto: 4KiB on shm, else the provider's best")                                                    \
+    X(lease_ms, "lease", TIME, "10s", 100, 3600000, "a peer that is silent for so long is detached")
+
+#define PORT_SETTING_CHOICES(X)                                                                                        \
+    X(type, "fabric")                                                                                                  \
+    X(provider, "shm", "net", "tcp", "tcp;ofi_rxm", "verbs;ofi_rxm", "udp;ofi_rxd", "sockets", "efa", "efa-direct")    \
+    X(send, "auto", "inject", "send")
+
+/* Entries of the list `users`. */
+#define USER_SETTINGS_TABLE(X)                                                                                         \
+    X(name, "name", TEXT, "", 1, 64, "user name, without blanks")                                                      \
+    X(password, "password", TEXT, "", 1, 255, "text, or \"#\" and 64 hex digits of its SHA-256")

@@ -1,13 +1,13 @@
 /* histogram.h - log-linear histograms: 32 sub-buckets per power of two, error below 3.2%.
  *
  * One writer, the lcore; any reader at any time. A touched bitmap keeps reading cheap: one bit per 32 buckets.
- * Values above HISTOGRAM_MAX count in the last bucket (overflow); the exact maximum is kept beside. */
+ * Values from 2^41 on (36 minutes in ns) count in the last bucket; the exact maximum is kept beside. */
 #pragma once
 #include "config/base.h"
 #include "config/sync.h"
 
 #define HISTOGRAM_SUB_BITS     5
-#define HISTOGRAM_POWERS       36 /* up to 2^(36 + 4) ns, about 18 minutes */
+#define HISTOGRAM_POWERS       36 /* up to 2^(36 + 5) ns, about 36 minutes */
 #define HISTOGRAM_BUCKETS      ((HISTOGRAM_POWERS + 1) << HISTOGRAM_SUB_BITS)
 #define HISTOGRAM_BITMAP_WORDS ((HISTOGRAM_BUCKETS / 32 + 63) / 64)
 
@@ -19,7 +19,7 @@ struct histogram {
     _Alignas(CACHE_LINE) _Atomic uint32_t counts[HISTOGRAM_BUCKETS];
 };
 
-/* Index of a value's bucket; values from 2^40 on share the last one. Pure. */
+/* Index of a value's bucket; values from 2^41 on share the last one. Pure. */
 static inline uint32_t
 histogram_bucket(uint64_t value)
 {
@@ -58,10 +58,19 @@ struct histogram_snapshot {
     uint64_t counts[HISTOGRAM_BUCKETS];
 };
 
+/* Where one reader stopped in one histogram. A word of counts[] wraps at 2^32, so a reader keeps what it saw and adds
+ * differences in 32-bit arithmetic; it must come back before 2^32 values fall into one bucket. */
+struct histogram_seen {
+    uint64_t sum;
+    uint32_t counts[HISTOGRAM_BUCKETS];
+};
+
 /* Bounds of a bucket: [low, high]. Pure. */
 void histogram_bucket_bounds(uint32_t bucket, uint64_t *low, uint64_t *high);
-/* Add what `histogram` holds now. Reads only touched groups. A counts[] word wraps at 2^32: readers subtract snapshots
- * of the same histogram in 32-bit arithmetic (histogram_since()). */
-void histogram_add(struct histogram_snapshot *into, const struct histogram *histogram);
-/* Value at `percentile` (0..100): monotone in percentile, never above max. 0 when empty. */
+/* Add to `into` what `histogram` counted since `seen` (zeroed: since it was zeroed itself), and move `seen` up. Reads
+ * only touched groups. While the owner records, counts, sum and max may be one value apart. */
+void histogram_since(struct histogram_snapshot *into, struct histogram_seen *seen, const struct histogram *histogram);
+/* Add a snapshot to another. */
+void histogram_merge(struct histogram_snapshot *into, const struct histogram_snapshot *from);
+/* Value at `percentile` (0..100), nearest rank: monotone in percentile, never above max. 0 when empty. */
 uint64_t histogram_percentile(const struct histogram_snapshot *snapshot, double percentile);
