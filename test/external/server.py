@@ -86,6 +86,23 @@ class Server:
             raise ServerError(f"sluicectl {' '.join(words)}: exit code {result.returncode}: {result.stderr}")
         return result.stdout
 
+    def counters(self):
+        """Totals of all lcores by name."""
+        return json.loads(self.sluicectl("-j", "stats"))["counters"]
+
+    def counter_wait(self, name, at_least, timeout_s=10):
+        """Counters lag behind what a client sees; the value once it is large enough."""
+        deadline = time.monotonic() + timeout_s
+        while (value := self.counters()[name]) < at_least:
+            if time.monotonic() > deadline:
+                raise ServerError(f"counter {name} is {value}, expected at least {at_least}")
+            time.sleep(0.02)
+        return value
+
+    def resident_bytes(self):
+        pages = int(pathlib.Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
     def stop(self, check=True):
         """SIGTERM, wait, and complain when it was already dead, does not end, ends badly or leaves a socket."""
         process = getattr(self, "process", None)

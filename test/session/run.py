@@ -16,7 +16,6 @@ Escapes: \\r \\n \\t \\0 \\\\ \\" \\xHH, and \\{text*n} for n times text. A file
 there is: bytes that were not expected fail it."""
 
 import argparse
-import json
 import pathlib
 import re
 import socket
@@ -180,15 +179,11 @@ class Connection:
             self.closed()
 
 
-def counters_read(server):
-    return json.loads(server.sluicectl("-j", "stats"))["counters"]
-
-
 def counter_check(server, before, name, at_least, wanted):
     """A counter is published by its lcore, so it may lag behind the reply."""
     deadline = time.monotonic() + 2
     while True:
-        now = counters_read(server)
+        now = server.counters()
         if name not in now:
             raise Wrong(f"no counter '{name}'")
         moved = now[name] - before[name]
@@ -201,7 +196,7 @@ def counter_check(server, before, name, at_least, wanted):
 
 def conversation_play(steps, connect, server):
     connections, current = {}, "1"
-    before = counters_read(server) if any(step.kind == "counter" for step in steps) else None
+    before = server.counters() if any(step.kind == "counter" for step in steps) else None
     line = 0
     try:
         for line, kind, value in steps:
