@@ -40,7 +40,7 @@ later_ask(struct exec *exec, enum later_kind kind, uint32_t to)
     struct lcore *lcore = exec->lcore;
     struct session *session = exec->session;
     uint32_t ring = to == MAIL_FROM_MGMT ? lcore->dataplane->lcore_count : to;
-    if (mail_room(lcore->mail_out[ring]) <= ANSWERS_ROOM) {
+    if (to != lcore->index && mail_room(lcore->mail_out[ring]) <= ANSWERS_ROOM) {
         return EXEC_RETRY;
     }
     struct later *later = memory_take(lcore->memory, sizeof(*later));
@@ -61,12 +61,17 @@ later_ask(struct exec *exec, enum later_kind kind, uint32_t to)
         reply_error(exec->reply, "ERR too many or too long arguments for this command");
         return EXEC_DONE;
     }
+    session->later_ticket = later->ticket;
+    if (to == lcore->index) {
+        later_serve(lcore, later); /* no mail to oneself; the answer comes in another turn all the same */
+        return EXEC_LATER;
+    }
     struct mail mail = { .kind = MAIL_LATER_REQUEST, .p = later };
     if (!lcore_post(lcore, to, &mail)) {
+        session->later_ticket = 0;
         later_give(lcore, later);
         return EXEC_RETRY;
     }
-    session->later_ticket = later->ticket;
     return EXEC_LATER;
 }
 
@@ -81,6 +86,10 @@ later_answer(struct lcore *lcore, struct later *later)
 {
     struct mail mail = { .kind = MAIL_LATER_REPLY, .p = later };
     later->answered = true;
+    if (later->from == lcore->index) {
+        later_finish(lcore, later);
+        return;
+    }
     if (!lcore_post(lcore, later->from, &mail)) {
         later->next = lcore->later_unsent;
         lcore->later_unsent = later;

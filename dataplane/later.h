@@ -45,8 +45,9 @@ struct later {
     struct later *next; /* of the lcore that could not post it yet */
 };
 
-/* Copy the request's arguments and post to lcore `to` (MAIL_FROM_MGMT: the management core). EXEC_LATER; EXEC_RETRY
- * when the ring is full or there is no memory; EXEC_DONE with an error when the arguments exceed the limits above. */
+/* Copy the request's arguments and post to lcore `to` (its own index: served without mail; MAIL_FROM_MGMT: the
+ * management core). EXEC_LATER; EXEC_RETRY when the ring is full or there is no memory; EXEC_DONE with an error when
+ * the arguments exceed the limits above. */
 enum exec_result later_ask(struct exec *exec, enum later_kind kind, uint32_t to);
 
 /* ---- mail that arrived at an lcore ---- */
@@ -55,6 +56,7 @@ enum exec_result later_ask(struct exec *exec, enum later_kind kind, uint32_t to)
 void later_serve(struct lcore *lcore, struct later *later);
 /* The answer to one of this lcore's own: written to the session if it still waits. */
 void later_finish(struct lcore *lcore, struct later *later);
-/* Mail an answer from the lcore that served it; a full ring is tried again by later_retry() every turn. */
+/* Mail an answer from the lcore that served it; a full ring is tried again by later_retry() every turn. Never from
+ * later_serve() itself: the session is not parked yet when it asks its own lcore. */
 void later_answer(struct lcore *lcore, struct later *later);
 void later_retry(struct lcore *lcore);
