@@ -289,7 +289,7 @@ def main():
     try:
         return run(chosen)
     except Interrupted as cause:
-        print(f"\ntools/check: {cause}; its suite was ended", file=sys.stderr)
+        print(f"\ntools/check: {cause}: the running suite was ended", file=sys.stderr)
         return 130
 
 
