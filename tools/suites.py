@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -278,6 +279,7 @@ def main():
     if not chosen:
         die("no suite to run")
 
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the log says what crashed; nothing is left in the tree
     LOGS.mkdir(parents=True, exist_ok=True)
     lock = open(LOGS / ".lock", "w")
     try:
