@@ -24,18 +24,21 @@ const struct command command_table[COMMAND_COUNT] = { COMMAND_TABLE(COMMAND_ROW)
 /* A name as two folded words: with the length they decide, but for names that are long or not all letters. */
 struct command_name {
     uint64_t first, last;
+    const struct command *command;
     uint8_t bytes;
     bool careful;
-    uint8_t id;
 };
 
 #define NAME_ROW(slot, id_, first_, last_, bytes_, careful_)                                                           \
-    [slot] = { .first = (first_), .last = (last_), .bytes = (bytes_), .careful = (careful_), .id = COMMAND_##id_ },
+    [slot] = { .first = (first_),                                                                                      \
+               .last = (last_),                                                                                        \
+               .command = &command_table[COMMAND_##id_],                                                               \
+               .bytes = (bytes_),                                                                                      \
+               .careful = (careful_) },
 static const struct command_name names[1 << COMMAND_HASH_BITS] = { COMMAND_HASH_TABLE(NAME_ROW) };
 #undef NAME_ROW
 
 static_assert((int)COMMAND_HASH_ROWS == (int)COMMAND_COUNT, "command_hash.py read every row");
-static_assert((int)COMMAND_COUNT <= UINT8_MAX, "command_name.id is 8 bits");
 
 static inline uint64_t
 load4(const uint8_t *at)
@@ -74,15 +77,14 @@ command_find(struct slice name)
 
     uint64_t key = first ^ (last << 7 | last >> 57) ^ name.bytes;
     const struct command_name *row = &names[key * COMMAND_HASH_MULTIPLIER >> (64 - COMMAND_HASH_BITS)];
-    const struct command *command = &command_table[row->id];
 
-    if (row->first != first || row->last != last || row->bytes != name.bytes) {
+    if (((row->first ^ first) | (row->last ^ last) | (row->bytes ^ name.bytes)) != 0) {
         return NULL;
     }
-    if (UNLIKELY(row->careful) && !slice_equal_nocase(name, command->name)) {
+    if (UNLIKELY(row->careful) && !slice_equal_nocase(name, row->command->name)) {
         return NULL;
     }
-    return command;
+    return row->command;
 }
 
 bool

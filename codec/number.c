@@ -54,31 +54,32 @@ number_parse_int64(struct slice text, int64_t *out)
     return true;
 }
 
+static inline uint32_t
+digits_count(uint64_t value)
+{
+    static const uint64_t tens[20] = { 1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,
+                                       1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19 };
+    value |= 1; /* 0 has one digit too, and no power of ten above 1 is odd */
+    uint32_t least = (64 - (uint32_t)__builtin_clzll(value)) * 1233 >> 12; /* bits by log10(2): right or one short */
+    return least + (value >= tens[least]);
+}
+
 /* At most 20 digits. */
 static size_t
 digits_print(char *out, uint64_t value)
 {
-    char text[20];
-    uint32_t at = sizeof(text);
+    uint32_t count = digits_count(value), at = count;
 
-    if (value < 10) { /* most lengths, counts and TTLs are short */
-        *out = (char)('0' + value);
-        return 1;
-    }
-    while (value >= 100) {
+    while (at >= 2) {
         uint64_t rest = value / 100;
         at -= 2;
-        memcpy(text + at, pairs + 2 * (value - rest * 100), 2);
+        memcpy(out + at, pairs + 2 * (value - rest * 100), 2);
         value = rest;
     }
-    if (value >= 10) {
-        at -= 2;
-        memcpy(text + at, pairs + 2 * value, 2);
-    } else {
-        text[--at] = (char)('0' + value);
+    if (at > 0) {
+        *out = (char)('0' + value);
     }
-    memcpy(out, text + at, sizeof(text) - at);
-    return sizeof(text) - at;
+    return count;
 }
 
 size_t
@@ -173,12 +174,10 @@ hex_read(const uint8_t *at, const uint8_t *end, double *out)
     return double_from_binary(bits, sticky, exponent + extra, out);
 }
 
-/* Digits with at most one point, then perhaps e and a decimal exponent. */
-static bool
-decimal_read(const uint8_t *at, const uint8_t *end, double *out)
+/* Digits with at most one point, of any number; returns where they end, NULL without a digit. */
+static const uint8_t *
+digits_read_long(const uint8_t *at, const uint8_t *end, struct decimal *decimal)
 {
-    struct decimal decimal = { 0 };
-    int64_t extra = 0, exponent = 0;
     bool point = false, any = false;
 
     for (; at < end; at++) {
@@ -191,30 +190,72 @@ decimal_read(const uint8_t *at, const uint8_t *end, double *out)
             continue;
         }
         any = true;
-        if (decimal.taken < DECIMAL_TAKEN_MAX) {
-            if (decimal.value == 0) {
-                decimal.digits = at; /* a zero is corrected by the next digit */
+        if (decimal->taken < DECIMAL_TAKEN_MAX) {
+            if (decimal->value == 0) {
+                decimal->digits = at; /* a zero is corrected by the next digit */
             }
-            decimal.value = decimal.value * 10 + digit;
-            decimal.taken += decimal.value != 0;
-            exponent -= point;
+            decimal->value = decimal->value * 10 + digit;
+            decimal->taken += decimal->value != 0;
+            decimal->exponent -= point;
         } else {
-            decimal.more |= digit != 0;
-            exponent += !point;
+            decimal->more |= digit != 0;
+            decimal->exponent += !point;
         }
     }
-    decimal.end = at;
-    if (!any) {
-        return false;
+    decimal->end = at;
+    return any ? at : NULL;
+}
+
+/* The same; quick for as many digits as fit `value`, zeros in front included. */
+static const uint8_t *
+digits_read(const uint8_t *at, const uint8_t *end, struct decimal *decimal)
+{
+    const uint8_t *start = at;
+    uint64_t value = 0;
+    size_t digits, fraction = 0;
+
+    for (; at < end && (uint32_t)*at - '0' <= 9; at++) {
+        value = value * 10 + (*at - '0');
     }
-    if (at < end && ((*at | 0x20) != 'e' || !exponent_read(at + 1, end, &extra))) {
+    digits = (size_t)(at - start);
+    if (at < end && *at == '.') {
+        const uint8_t *point = at++;
+        for (; at < end && (uint32_t)*at - '0' <= 9; at++) {
+            value = value * 10 + (*at - '0');
+        }
+        fraction = (size_t)(at - point) - 1;
+        digits += fraction;
+    }
+    if (digits == 0) {
+        return NULL;
+    }
+    if (UNLIKELY(digits > DECIMAL_TAKEN_MAX)) { /* `value` has wrapped */
+        return digits_read_long(start, end, decimal);
+    }
+    decimal->value = value;
+    decimal->exponent = -(int64_t)fraction;
+    decimal->taken = (uint32_t)digits;
+    decimal->digits = start;
+    decimal->end = at;
+    return at;
+}
+
+/* Digits, then perhaps e and a decimal exponent. */
+static bool
+decimal_read(const uint8_t *at, const uint8_t *end, double *out)
+{
+    struct decimal decimal = { 0 };
+    int64_t extra = 0;
+
+    at = digits_read(at, end, &decimal);
+    if (at == NULL || (at < end && ((*at | 0x20) != 'e' || !exponent_read(at + 1, end, &extra)))) {
         return false;
     }
     if (decimal.value == 0) {
         *out = 0;
         return true;
     }
-    decimal.exponent = exponent + extra;
+    decimal.exponent += extra;
     return double_from_decimal(&decimal, out);
 }
 

@@ -8,9 +8,9 @@
 struct decimal {
     uint64_t value; /* the first significant digits, not 0 */
     int64_t exponent;
-    uint32_t taken;              /* significant digits in `value` */
+    uint32_t taken;              /* digits in `value` */
     bool more;                   /* a digit other than 0 follows those taken */
-    const uint8_t *digits, *end; /* the text from the first significant digit, a point perhaps in it, to the last */
+    const uint8_t *digits, *end; /* the text that `value` begins with, to the last digit; a point perhaps in it */
 };
 
 /* The nearest double, ties to even. False: it overflows or vanishes to 0.

@@ -37,33 +37,6 @@ header_write(struct reply *reply, char kind, uint64_t count)
     }
 }
 
-/* Kind, text, CR LF. Text may not break the line, whoever wrote it: CR and LF become spaces. */
-static void
-line_write(struct reply *reply, char kind, struct slice text)
-{
-    const uint8_t *from = text.data, *end = text.data + text.bytes;
-    bool first = true;
-
-    do {
-        size_t piece = MIN((size_t)(end - from), WHOLE_BYTES);
-        uint8_t *start = sink_reserve(reply->sink, piece + 3), *at = start;
-        if (UNLIKELY(start == NULL)) {
-            return;
-        }
-        if (first) {
-            *at++ = (uint8_t)kind;
-            first = false;
-        }
-        for (const uint8_t *stop = from + piece; from < stop; from++) {
-            *at++ = *from == '\r' || *from == '\n' ? ' ' : *from;
-        }
-        if (from == end) {
-            at = line_end_put(at);
-        }
-        sink_advance(reply->sink, (size_t)(at - start));
-    } while (from < end);
-}
-
 static void
 literal_write(struct reply *reply, struct slice text)
 {
@@ -71,6 +44,49 @@ literal_write(struct reply *reply, struct slice text)
     if (LIKELY(at != NULL)) {
         memcpy(at, text.data, text.bytes);
         sink_advance(reply->sink, text.bytes);
+    }
+}
+
+/* Text may not break the line, whoever wrote it: CR and LF become spaces. */
+static inline uint8_t *
+line_put(uint8_t *at, const uint8_t *from, size_t bytes)
+{
+    for (const uint8_t *stop = from + bytes; from < stop; from++) {
+        *at++ = *from == '\r' || *from == '\n' ? ' ' : *from;
+    }
+    return at;
+}
+
+/* Kind, text, CR LF, in pieces. */
+static void
+line_write_long(struct reply *reply, char kind, struct slice text)
+{
+    literal_write(reply, slice_of(&kind, 1));
+    while (text.bytes > 0) {
+        size_t piece = MIN(text.bytes, WHOLE_BYTES);
+        uint8_t *at = sink_reserve(reply->sink, piece);
+        if (UNLIKELY(at == NULL)) {
+            return;
+        }
+        line_put(at, text.data, piece);
+        sink_advance(reply->sink, piece);
+        text = slice_of(text.data + piece, text.bytes - piece);
+    }
+    literal_write(reply, SLICE_LITERAL("\r\n"));
+}
+
+/* Kind, text, CR LF. */
+static inline void
+line_write(struct reply *reply, char kind, struct slice text)
+{
+    if (UNLIKELY(text.bytes > WHOLE_BYTES)) {
+        line_write_long(reply, kind, text);
+        return;
+    }
+    uint8_t *start = sink_reserve(reply->sink, 1 + text.bytes + 2);
+    if (LIKELY(start != NULL)) {
+        *start = (uint8_t)kind;
+        sink_advance(reply->sink, (size_t)(line_end_put(line_put(start + 1, text.data, text.bytes)) - start));
     }
 }
 

@@ -32,6 +32,15 @@ struct got {
 static const struct got expected_bulk[256] = { GOT64(0), GOT64(64), GOT64(128), GOT64(192) };
 static_assert(sizeof(struct got) == sizeof(GOT_HEAD "x'"), "head and tail are one text");
 
+/* CR LF as a word. */
+#define LINE_END 0x0a0d
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "LINE_END is little-endian");
+
+#define FAST_BULKS      9  /* one digit */
+#define FAST_BULK_BYTES 99 /* two */
+#define FAST_BYTES_MIN  (4 + BULK_BYTES_MIN)
+#define FAST_LIMIT_MIN  (FAST_BULKS * BULK_BYTES_MIN + FAST_BYTES_MIN) /* below it every limit is looked at */
+
 /* What one call works on. */
 struct decoder {
     struct resp_state *state;
@@ -57,7 +66,9 @@ malformed(struct request *request, const char *error)
 static inline bool
 line_ends(const uint8_t *at)
 {
-    return at[0] == '\r' && at[1] == '\n';
+    uint16_t word;
+    memcpy(&word, at, sizeof(word));
+    return word == LINE_END;
 }
 
 /* The common form of a length line after its first byte: up to 8 digits, no sign, no leading zero, whole. Returns the
@@ -92,6 +103,14 @@ length_read(const uint8_t *at, const uint8_t *end, uint32_t *out)
     }
     *out = value;
     return end - at >= 2 && line_ends(at) ? at + 2 : NULL;
+}
+
+/* Whether a length line that ends before `after` is beyond the limit where length_search() stops, so that it makes no
+ * difference which of the two read it. */
+static inline bool
+line_is_beyond(const struct decoder *d, const uint8_t *after)
+{
+    return (size_t)(after - d->wire) > d->limits->request_bytes_max + 2;
 }
 
 /* A length line at `from`, in any form, perhaps not all there; state->scanned keeps the search from starting over. */
@@ -141,7 +160,10 @@ count_take(struct decoder *d, uint32_t *expected, const uint8_t **next)
         after = d->wire + offset;
         count = value <= 0 ? 0 : (uint32_t)MIN(value, UINT32_MAX);
     }
-    if (UNLIKELY(count > d->limits->args_max + 1 || count > LIMIT_REQUEST_ARGS + 1)) {
+    if (UNLIKELY(line_is_beyond(d, after))) {
+        return malformed(d->request, TOO_BIG_REQUEST);
+    }
+    if (UNLIKELY(count > (uint64_t)d->limits->args_max + 1 || count > LIMIT_REQUEST_ARGS + 1)) {
         return malformed(d->request, count > LIMIT_REQUEST_ARGS + 1 ? BAD_COUNT : UNAUTH_COUNT);
     }
     if (UNLIKELY((size_t)(after - d->wire) + count * BULK_BYTES_MIN > d->limits->request_bytes_max)) {
@@ -180,6 +202,9 @@ bulk_length_take(struct decoder *d, const uint8_t **at, uint32_t left, uint32_t 
         }
         after = d->wire + offset;
         length = (uint32_t)MIN(value, UINT32_MAX);
+    }
+    if (UNLIKELY(line_is_beyond(d, after))) {
+        return malformed(d->request, TOO_BIG_REQUEST);
     }
     if (UNLIKELY(length > d->limits->arg_bytes_max || length > LIMIT_VALUE_BYTES)) {
         return malformed(d->request, length > LIMIT_VALUE_BYTES ? BAD_BULK : UNAUTH_BULK);
@@ -231,31 +256,30 @@ multibulk_restore(struct decoder *d)
     }
 }
 
-static inline enum codec_status
-multibulk_decode(struct decoder *d)
+/* Any multibulk, going on at `at` with `done` of `expected` bulks taken; expected is 0 when its header is next. */
+static enum codec_status
+multibulk_decode(struct decoder *d, const uint8_t *at, uint32_t expected, uint32_t done)
 {
-    const uint8_t *at = d->wire + d->state->position, *end = d->wire + d->wire_bytes;
-    uint32_t expected = d->state->expected, done = d->done;
-    int64_t pending = d->state->bulk_bytes;
+    const uint8_t *end = d->wire + d->wire_bytes;
+    int64_t pending = d->state->expected > 0 ? d->state->bulk_bytes : -1;
 
-    if (LIKELY(expected == 0)) {
+    if (expected == 0) {
         enum codec_status status = count_take(d, &expected, &at);
-        if (UNLIKELY(status != CODEC_OK)) {
+        if (status != CODEC_OK) {
             d->state->wanted = MAX(d->wire_bytes + 1, sizeof("*0\r\n") - 1);
             return status;
         }
-        pending = -1;
+        d->request->name = slice_of(NULL, 0); /* stays for an empty request */
     }
-    d->request->name = slice_of(NULL, 0); /* stays for an empty request */
     for (; done < expected; done++) {
         uint32_t length = (uint32_t)pending;
-        if (LIKELY(pending < 0)) {
+        if (pending < 0) {
             enum codec_status status = bulk_length_take(d, &at, expected - done, &length);
             if (UNLIKELY(status != CODEC_OK)) {
                 return status == CODEC_SHORT ? multibulk_save(d, at, expected, done, -1) : status;
             }
         }
-        if (UNLIKELY((size_t)(end - at) < (size_t)length + 2)) {
+        if ((size_t)(end - at) < (size_t)length + 2) {
             return multibulk_save(d, at, expected, done, length);
         }
         if (UNLIKELY(!line_ends(at + length))) {
@@ -270,12 +294,68 @@ multibulk_decode(struct decoder *d)
         at += length + 2;
         pending = -1;
     }
-    if (UNLIKELY(d->done > 0)) {
-        multibulk_restore(d);
-    }
+    multibulk_restore(d);
     d->request->args_count = expected > 0 ? expected - 1 : 0;
     d->request->wire_bytes = (size_t)(at - d->wire);
     return CODEC_OK;
+}
+
+/* A whole bulk of at most FAST_BULK_BYTES. Returns the byte after it, NULL for anything else. */
+static inline const uint8_t *
+bulk_take(const uint8_t *at, const uint8_t *end, struct slice *out)
+{
+    if (UNLIKELY(end - at < BULK_BYTES_MIN || *at != '$')) {
+        return NULL;
+    }
+    uint32_t length = (uint32_t)at[1] - '0';
+    if (line_ends(at + 2) && length <= 9) {
+        at += 4;
+    } else {
+        uint32_t digit = (uint32_t)at[2] - '0';
+        if (UNLIKELY(!line_ends(at + 3) || length - 1 > 8 || digit > 9)) {
+            return NULL;
+        }
+        length = length * 10 + digit;
+        at += 5;
+    }
+    if (UNLIKELY(end - at < (ptrdiff_t)length + 2 || !line_ends(at + length))) {
+        return NULL;
+    }
+    *out = slice_of(at, length);
+    return at + length + 2;
+}
+
+/* What nearly every request is: up to FAST_BULKS short bulks, all there. Takes the bulks that have this form and
+ * returns how many; *at is where it stopped and *expected the count, 0 when not even the header was taken. */
+static inline uint32_t
+multibulk_take(const uint8_t *wire, size_t wire_bytes, const struct decode_limits *limits, struct arg *arg,
+               struct request *request, const uint8_t **at, uint32_t *expected)
+{
+    /* What ends below this leaves room for the bulks still to come, so that the request's limit needs no other look. */
+    size_t bytes = MIN(wire_bytes, limits->request_bytes_max - FAST_BULKS * BULK_BYTES_MIN);
+    bool tight = limits->request_bytes_max < FAST_LIMIT_MIN || limits->arg_bytes_max < FAST_BULK_BYTES;
+    if (UNLIKELY(tight || bytes < FAST_BYTES_MIN || !line_ends(wire + 2))) {
+        return 0;
+    }
+    uint32_t count = (uint32_t)wire[1] - '0', done = 0;
+    if (UNLIKELY(count - 1 >= FAST_BULKS || count - 1 > limits->args_max)) {
+        return 0;
+    }
+    *expected = count;
+    *at = wire + 4;
+    struct slice *out = &request->name;
+    for (;;) {
+        const uint8_t *next = bulk_take(*at, wire + bytes, out);
+        if (UNLIKELY(next == NULL)) {
+            return done;
+        }
+        *at = next;
+        if (++done == count) {
+            return done;
+        }
+        arg->kind = ARG_BYTES;
+        out = &(arg++)->bytes;
+    }
 }
 
 static inline bool
@@ -430,36 +510,44 @@ inline_decode(struct decoder *d)
     return inline_split(d, d->wire, lf - (lf > d->wire && lf[-1] == '\r'));
 }
 
+/* Everything but the common request. */
+static __attribute__((noinline)) enum codec_status
+decode_any(struct decoder *d, const uint8_t *at, uint32_t expected, uint32_t done)
+{
+    return *d->wire == '*' ? multibulk_decode(d, at, expected, done) : inline_decode(d);
+}
+
 enum codec_status
 resp_decode(struct resp_state *state, struct resp_span *spans, uint8_t *wire, size_t wire_bytes,
             const struct decode_limits *limits, struct arg_room *room, struct request *request)
 {
-    struct decoder d = {
-        .state = state,
-        .spans = spans,
-        .wire = wire,
-        .wire_bytes = wire_bytes,
-        .limits = limits,
-        .request = request,
-        .args = room->args + room->used,
-        .done = state->done,
-    };
-    enum codec_status status;
+    struct arg *args = room->args + room->used;
+    uint32_t expected = state->expected, done = state->done;
+    const uint8_t *at = wire + state->position;
 
     assert(limits->request_bytes_max < UINT32_MAX && room->count - room->used >= LIMIT_REQUEST_ARGS);
     if (UNLIKELY(wire_bytes == 0)) {
         state->wanted = 1;
         return CODEC_SHORT;
     }
-    status = LIKELY(wire[0] == '*') ? multibulk_decode(&d) : inline_decode(&d);
-    if (UNLIKELY(status != CODEC_OK)) {
-        return status;
+    if (LIKELY(*wire == '*' && state->scanned == 0)) { /* nothing is known of it yet */
+        done = multibulk_take(wire, wire_bytes, limits, args, request, &at, &expected);
     }
+    if (LIKELY(done == expected && done > 0)) {
+        request->args_count = done - 1;
+        request->wire_bytes = (size_t)(at - wire);
+    } else {
+        struct decoder d = { state, spans, wire, wire_bytes, limits, request, args, state->done };
+        enum codec_status status = decode_any(&d, at, expected, done);
+        if (status != CODEC_OK) {
+            return status;
+        }
+    }
+    *state = (struct resp_state){ 0 };
     request->command = command_find(request->name);
-    request->args = d.args;
+    request->args = args;
     request->correlation = 0;
     request->error = NULL;
     room->used += request->args_count;
-    *state = (struct resp_state){ 0 };
     return CODEC_OK;
 }
