@@ -28,9 +28,15 @@ frame_stream_init(struct frame_stream *stream, const struct frame_config *config
 }
 
 bool
+frame_stream_can_resume(const struct frame_stream *stream, uint64_t peer_taken)
+{
+    return beyond(peer_taken, stream->acknowledged) >= 0 && beyond(stream->sent, peer_taken) >= 0;
+}
+
+bool
 frame_stream_resume(struct frame_stream *stream, const struct frame_config *config, uint64_t peer_taken, uint64_t now)
 {
-    if (beyond(peer_taken, stream->acknowledged) < 0 || beyond(stream->sent, peer_taken) < 0) {
+    if (!frame_stream_can_resume(stream, peer_taken)) {
         return false;
     }
     assert(stream->held_count == 0);

@@ -73,6 +73,8 @@ void frame_stream_init(struct frame_stream *stream, const struct frame_config *c
  * Returns  false, and changes nothing, when `peer_taken` is not between what was acknowledged and what was sent. */
 bool frame_stream_resume(struct frame_stream *stream, const struct frame_config *config, uint64_t peer_taken,
                          uint64_t now);
+/* Whether it would go on at `peer_taken`. */
+bool frame_stream_can_resume(const struct frame_stream *stream, uint64_t peer_taken);
 
 /* ---- receive ---- */
 

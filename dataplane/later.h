@@ -21,7 +21,7 @@ enum later_kind {
 
 #define LATER_ARGS_MAX       32
 #define LATER_TEXT_BYTES_MAX 2048 /* arguments are copied here */
-#define LATER_ANSWER_BYTES   512  /* small answers; longer ones hang in `answer_big` */
+#define LATER_ANSWER_BYTES   1024 /* small answers; longer ones hang in `answer_big` */
 
 struct later {
     enum later_kind kind;

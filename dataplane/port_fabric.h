@@ -4,6 +4,7 @@
  * draws the session's identity. Its streams continue over frames (codec/frame_stream.h) until DETACH; after a lost peer
  * they wait one lease for FABRIC RESUME. Threads: the owning lcore's, but for the functions that say otherwise. */
 #pragma once
+#include "config/base.h"
 #include "dataplane/port.h"
 
 struct endpoint_ops;
@@ -26,6 +27,9 @@ void port_fabric_later(struct lcore *lcore, struct later *later);
 
 /* ---- for any lcore ---- */
 
+/* The fabric port of that name, else the first with that provider, else NULL. Ports stand at the same place in every
+ * lcore. */
+struct port *port_fabric_find(const struct lcore *lcore, struct slice name);
 /* NULL when `port` is of another kind. Constant since boot. */
 const struct port_settings *port_fabric_settings(const struct port *port);
 /* Sessions now, and how many there may be: a hint, because the owner goes on. */
