@@ -8,7 +8,7 @@
 /* Redis' string2ll: optional '-', no leading zeros, no spaces, in range. */
 bool number_parse_int64(struct slice text, int64_t *out);
 
-#define NUMBER_TEXT_BYTES 4096 /* longest text of a double; the longest exact one has 1,077 */
+#define NUMBER_TEXT_BYTES 1100 /* longest text of a double: the longest exact one has 1,077; 6 ns a byte at worst */
 
 /* Redis' getDoubleFromObject: strtod's grammar in the C locale (hex, inf, infinity), nothing before or after it, never
  * NaN. Correctly rounded. What overflows ("1e400") or vanishes ("1e-400") fails; denormals do not. */

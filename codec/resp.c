@@ -1,17 +1,15 @@
 /* resp.c - decoding RESP requests: multibulk and inline. */
 #include "codec/resp.h"
 #include "codec/number.h"
+#include "codec/resp_inline.h"
 
 /* A bulk takes at least "$0\r\n\r\n": what is still to come is at least so much, and a request that cannot fit its
  * limit is refused before it is awaited. */
 #define BULK_BYTES_MIN 6
 
 #define TOO_BIG_REQUEST "ERR Protocol error: too big request"
-#define TOO_BIG_INLINE  "ERR Protocol error: too big inline request"
 #define BAD_COUNT       "ERR Protocol error: invalid multibulk length"
 #define BAD_BULK        "ERR Protocol error: invalid bulk length"
-#define UNAUTH_COUNT    "ERR Protocol error: unauthenticated multibulk length"
-#define UNAUTH_BULK     "ERR Protocol error: unauthenticated bulk length"
 
 /* "expected '$', got 'x'" for every byte, because an error is static text; what would not print is a '?'. */
 #define GOT_HEAD "ERR Protocol error: expected '$', got '"
@@ -52,16 +50,6 @@ struct decoder {
     struct arg *args;
     uint32_t done; /* bulks complete when the call began: their places are in `spans` */
 };
-
-static enum codec_status
-malformed(struct request *request, const char *error)
-{
-    request->command = NULL;
-    request->name = slice_of(NULL, 0);
-    request->args_count = 0;
-    request->error = error;
-    return CODEC_MALFORMED;
-}
 
 static inline bool
 line_ends(const uint8_t *at)
@@ -124,7 +112,7 @@ length_search(struct decoder *d, size_t from, int64_t *out, size_t *next, const 
 
     if (cr == NULL) {
         if (end > stop) {
-            return malformed(d->request, stop == from + LIMIT_INLINE_BYTES ? too_big : TOO_BIG_REQUEST);
+            return resp_malformed(d->request, stop == from + LIMIT_INLINE_BYTES ? too_big : TOO_BIG_REQUEST);
         }
         d->state->scanned = (uint32_t)end;
         return CODEC_SHORT;
@@ -135,7 +123,7 @@ length_search(struct decoder *d, size_t from, int64_t *out, size_t *next, const 
         return CODEC_SHORT;
     }
     if (cr[1] != '\n' || !number_parse_int64(slice_of(d->wire + from + 1, at - from - 1), out)) {
-        return malformed(d->request, bad);
+        return resp_malformed(d->request, bad);
     }
     *next = at + 2;
     return CODEC_OK;
@@ -161,13 +149,13 @@ count_take(struct decoder *d, uint32_t *expected, const uint8_t **next)
         count = value <= 0 ? 0 : (uint32_t)MIN(value, UINT32_MAX);
     }
     if (UNLIKELY(line_is_beyond(d, after))) {
-        return malformed(d->request, TOO_BIG_REQUEST);
+        return resp_malformed(d->request, TOO_BIG_REQUEST);
     }
     if (UNLIKELY(count > (uint64_t)d->limits->args_max + 1 || count > LIMIT_REQUEST_ARGS + 1)) {
-        return malformed(d->request, count > LIMIT_REQUEST_ARGS + 1 ? BAD_COUNT : UNAUTH_COUNT);
+        return resp_malformed(d->request, count > LIMIT_REQUEST_ARGS + 1 ? BAD_COUNT : RESP_UNAUTH_COUNT);
     }
     if (UNLIKELY((size_t)(after - d->wire) + count * BULK_BYTES_MIN > d->limits->request_bytes_max)) {
-        return malformed(d->request, TOO_BIG_REQUEST);
+        return resp_malformed(d->request, TOO_BIG_REQUEST);
     }
     *expected = count;
     *next = after;
@@ -186,7 +174,7 @@ bulk_length_take(struct decoder *d, const uint8_t **at, uint32_t left, uint32_t 
         return CODEC_SHORT;
     }
     if (UNLIKELY(*line != '$')) {
-        return malformed(d->request, (const char *)&expected_bulk[*line]);
+        return resp_malformed(d->request, (const char *)&expected_bulk[*line]);
     }
     const uint8_t *after = d->state->scanned <= from ? length_read(line + 1, end, &length) : NULL;
     if (UNLIKELY(after == NULL)) {
@@ -198,20 +186,20 @@ bulk_length_take(struct decoder *d, const uint8_t **at, uint32_t left, uint32_t 
             return status;
         }
         if (value < 0) {
-            return malformed(d->request, BAD_BULK);
+            return resp_malformed(d->request, BAD_BULK);
         }
         after = d->wire + offset;
         length = (uint32_t)MIN(value, UINT32_MAX);
     }
     if (UNLIKELY(line_is_beyond(d, after))) {
-        return malformed(d->request, TOO_BIG_REQUEST);
+        return resp_malformed(d->request, TOO_BIG_REQUEST);
     }
     if (UNLIKELY(length > d->limits->arg_bytes_max || length > LIMIT_VALUE_BYTES)) {
-        return malformed(d->request, length > LIMIT_VALUE_BYTES ? BAD_BULK : UNAUTH_BULK);
+        return resp_malformed(d->request, length > LIMIT_VALUE_BYTES ? BAD_BULK : RESP_UNAUTH_BULK);
     }
     size_t least = (size_t)(after - d->wire) + length + 2 + (size_t)(left - 1) * BULK_BYTES_MIN;
     if (UNLIKELY(least > d->limits->request_bytes_max)) {
-        return malformed(d->request, TOO_BIG_REQUEST);
+        return resp_malformed(d->request, TOO_BIG_REQUEST);
     }
     *at = after;
     *out = length;
@@ -283,7 +271,7 @@ multibulk_decode(struct decoder *d, const uint8_t *at, uint32_t expected, uint32
             return multibulk_save(d, at, expected, done, length);
         }
         if (UNLIKELY(!line_ends(at + length))) {
-            return malformed(d->request, BAD_BULK);
+            return resp_malformed(d->request, BAD_BULK);
         }
         if (done == 0) {
             d->request->name = slice_of(at, length);
@@ -325,196 +313,58 @@ bulk_take(const uint8_t *at, const uint8_t *end, struct slice *out)
     return at + length + 2;
 }
 
-/* What nearly every request is: up to FAST_BULKS short bulks, all there. Takes the bulks that have this form and
- * returns how many; *at is where it stopped and *expected the count, 0 when not even the header was taken. */
-static inline uint32_t
+/* How far a call has come: where it goes on, of how many bulks, with how many done. */
+struct progress {
+    const uint8_t *at;
+    uint32_t expected, done; /* expected 0: the header is next */
+};
+
+/* What nearly every request is: up to FAST_BULKS short bulks, all there. Takes the bulks that have this form, perhaps
+ * none, perhaps not even the header. */
+static inline void
 multibulk_take(const uint8_t *wire, size_t wire_bytes, const struct decode_limits *limits, struct arg *arg,
-               struct request *request, const uint8_t **at, uint32_t *expected)
+               struct request *request, struct progress *progress)
 {
     /* What ends below this leaves room for the bulks still to come, so that the request's limit needs no other look. */
     size_t bytes = MIN(wire_bytes, limits->request_bytes_max - FAST_BULKS * BULK_BYTES_MIN);
     bool tight = limits->request_bytes_max < FAST_LIMIT_MIN || limits->arg_bytes_max < FAST_BULK_BYTES;
     if (UNLIKELY(tight || bytes < FAST_BYTES_MIN || !line_ends(wire + 2))) {
-        return 0;
+        return;
     }
     uint32_t count = (uint32_t)wire[1] - '0', done = 0;
     if (UNLIKELY(count - 1 >= FAST_BULKS || count - 1 > limits->args_max)) {
-        return 0;
+        return;
     }
-    *expected = count;
-    *at = wire + 4;
+    const uint8_t *at = wire + 4, *next;
     struct slice *out = &request->name;
-    for (;;) {
-        const uint8_t *next = bulk_take(*at, wire + bytes, out);
-        if (UNLIKELY(next == NULL)) {
-            return done;
-        }
-        *at = next;
+    while ((next = bulk_take(at, wire + bytes, out)) != NULL) {
+        at = next;
         if (++done == count) {
-            return done;
+            break;
         }
         arg->kind = ARG_BYTES;
         out = &(arg++)->bytes;
     }
-}
-
-static inline bool
-is_space(uint8_t c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
-
-static inline int32_t
-hex_value(uint8_t c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    c |= 0x20;
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* The byte that a backslash at `at` stands for within double quotes; moves `at` behind it. */
-static uint8_t
-escape_take(const uint8_t **at, const uint8_t *end)
-{
-    const uint8_t *c = *at;
-
-    if (end - c >= 4 && c[1] == 'x' && hex_value(c[2]) >= 0 && hex_value(c[3]) >= 0) {
-        *at = c + 4;
-        return (uint8_t)(hex_value(c[2]) << 4 | hex_value(c[3]));
-    }
-    if (end - c < 2) {
-        *at = c + 1;
-        return *c;
-    }
-    *at = c + 2;
-    switch (c[1]) {
-    case 'n':
-        return '\n';
-    case 'r':
-        return '\r';
-    case 't':
-        return '\t';
-    case 'b':
-        return '\b';
-    case 'a':
-        return '\a';
-    default:
-        return c[1];
-    }
-}
-
-/* The rest of a word after its first quote, unescaped to `to`, which never overtakes `at`. False: the quote is not
- * closed, or something other than a space follows it. */
-static bool
-quoted_take(const uint8_t **at, const uint8_t *end, uint8_t **to)
-{
-    const uint8_t *from = *at;
-    uint8_t *out = *to, quote = *from++;
-
-    while (from < end && *from != quote) {
-        if (*from != '\\') {
-            *out++ = *from++;
-        } else if (quote == '"') {
-            *out++ = escape_take(&from, end);
-        } else { /* between single quotes only \' is an escape */
-            from += end - from >= 2 && from[1] == '\'';
-            *out++ = *from++;
-        }
-    }
-    *at = from + 1;
-    *to = out;
-    return from < end && (from + 1 == end || is_space(from[1]));
-}
-
-/* One word as sdssplitargs() takes it: up to a blank, or through its first quoted part. Without quotes nothing is
- * written. */
-static bool
-word_take(uint8_t **at, const uint8_t *end, struct slice *out)
-{
-    uint8_t *start = *at, *from = start;
-
-    while (from < end && *from != ' ' && *from != '\t' && *from != '\r' && *from != '"' && *from != '\'') {
-        from++;
-    }
-    uint8_t *to = from;
-    bool good = true;
-    if (from < end && (*from == '"' || *from == '\'')) {
-        const uint8_t *after = from;
-        good = quoted_take(&after, end, &to);
-        from += after - from;
-    }
-    *out = slice_of(start, (size_t)(to - start));
-    *at = from;
-    return good;
-}
-
-/* The words of a whole line without its end. */
-static enum codec_status
-inline_split(struct decoder *d, uint8_t *at, const uint8_t *end)
-{
-    const struct decode_limits *limits = d->limits;
-    uint32_t words = 0;
-
-    d->request->name = slice_of(NULL, 0);
-    for (;;) {
-        struct slice word;
-        while (at < end && is_space(*at)) {
-            at++;
-        }
-        if (at == end) {
-            break;
-        }
-        if (words > limits->args_max || words > LIMIT_REQUEST_ARGS) {
-            return malformed(d->request, words > LIMIT_REQUEST_ARGS ? TOO_BIG_INLINE : UNAUTH_COUNT);
-        }
-        if (!word_take(&at, end, &word)) {
-            return malformed(d->request, "ERR Protocol error: unbalanced quotes in request");
-        }
-        if (word.bytes > limits->arg_bytes_max) {
-            return malformed(d->request, UNAUTH_BULK);
-        }
-        if (words == 0) {
-            d->request->name = word;
-        } else {
-            d->args[words - 1] = (struct arg){ .bytes = word, .kind = ARG_BYTES };
-        }
-        words++;
-    }
-    d->request->args_count = words > 0 ? words - 1 : 0;
-    return CODEC_OK;
-}
-
-static enum codec_status
-inline_decode(struct decoder *d)
-{
-    size_t stop = MIN((size_t)LIMIT_INLINE_BYTES, d->limits->request_bytes_max);
-    size_t end = MIN(d->wire_bytes, stop + 1), start = d->state->scanned;
-    uint8_t *lf = start < end ? memchr(d->wire + start, '\n', end - start) : NULL;
-    size_t line = lf != NULL ? (size_t)(lf - d->wire) : end;
-
-    /* Not a text protocol at all. Redis waits for a line end that it then never sees, up to its limit. */
-    if (line > start && memchr(d->wire + start, '\0', line - start) != NULL) {
-        return malformed(d->request, "ERR Protocol error: NUL in inline request");
-    }
-    if (lf == NULL) {
-        if (end > stop) {
-            return malformed(d->request, TOO_BIG_INLINE);
-        }
-        d->state->scanned = (uint32_t)end;
-        d->state->wanted = end + 1;
-        return CODEC_SHORT;
-    }
-    d->request->wire_bytes = line + 1;
-    return inline_split(d, d->wire, lf - (lf > d->wire && lf[-1] == '\r'));
+    *progress = (struct progress){ at, count, done };
 }
 
 /* Everything but the common request. */
 static __attribute__((noinline)) enum codec_status
-decode_any(struct decoder *d, const uint8_t *at, uint32_t expected, uint32_t done)
+decode_any(struct decoder *d, struct progress progress)
 {
-    return *d->wire == '*' ? multibulk_decode(d, at, expected, done) : inline_decode(d);
+    struct resp_state *state = d->state;
+
+    if (d->wire_bytes == 0) {
+        state->wanted = 1;
+        return CODEC_SHORT;
+    }
+    if (*d->wire != '*') {
+        return resp_inline_decode(state, d->wire, d->wire_bytes, d->limits, d->args, d->request);
+    }
+    if (state->scanned > 0) {
+        progress = (struct progress){ d->wire + state->position, state->expected, state->done };
+    }
+    return multibulk_decode(d, progress.at, progress.expected, progress.done);
 }
 
 enum codec_status
@@ -522,23 +372,18 @@ resp_decode(struct resp_state *state, struct resp_span *spans, uint8_t *wire, si
             const struct decode_limits *limits, struct arg_room *room, struct request *request)
 {
     struct arg *args = room->args + room->used;
-    uint32_t expected = state->expected, done = state->done;
-    const uint8_t *at = wire + state->position;
+    struct progress progress = { wire, 0, 0 };
 
     assert(limits->request_bytes_max < UINT32_MAX && room->count - room->used >= LIMIT_REQUEST_ARGS);
-    if (UNLIKELY(wire_bytes == 0)) {
-        state->wanted = 1;
-        return CODEC_SHORT;
+    if (LIKELY(wire_bytes > 0 && *wire == '*' && state->scanned == 0)) { /* nothing is known of it yet */
+        multibulk_take(wire, wire_bytes, limits, args, request, &progress);
     }
-    if (LIKELY(*wire == '*' && state->scanned == 0)) { /* nothing is known of it yet */
-        done = multibulk_take(wire, wire_bytes, limits, args, request, &at, &expected);
-    }
-    if (LIKELY(done == expected && done > 0)) {
-        request->args_count = done - 1;
-        request->wire_bytes = (size_t)(at - wire);
+    if (LIKELY(progress.done > 0 && progress.done == progress.expected)) {
+        request->args_count = progress.done - 1;
+        request->wire_bytes = (size_t)(progress.at - wire);
     } else {
         struct decoder d = { state, spans, wire, wire_bytes, limits, request, args, state->done };
-        enum codec_status status = decode_any(&d, at, expected, done);
+        enum codec_status status = decode_any(&d, progress);
         if (status != CODEC_OK) {
             return status;
         }
