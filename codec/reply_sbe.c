@@ -90,10 +90,8 @@ finish_data(struct sink *sink, uint8_t *at, const uint8_t *reserved, struct slic
 static void
 close_tree(struct reply *reply)
 {
-    if (LIKELY(!reply->sink->failed)) {
-        uint32_t began_at = sbe_load_uint32(reply->patch);
-        sbe_store_uint32(reply->patch, (uint32_t)sink_offset(reply->sink) - began_at - SBE_FRAME_HEADER_BYTES);
-    }
+    uint32_t began_at = sbe_load_uint32(reply->patch);
+    sbe_store_uint32(reply->patch, (uint32_t)sink_offset(reply->sink) - began_at - SBE_FRAME_HEADER_BYTES);
     reply->patch = NULL;
     reply->values = 0;
 }

@@ -318,9 +318,6 @@ tree_is_whole(struct sbe_group group)
             return false;
         }
         open += (kind_is_aggregate(entry.kind) ? children_of(&entry) : 0) - 1;
-        if (open > group.left) {
-            return false;
-        }
     }
     return open == 0;
 }
