@@ -45,6 +45,7 @@ frame_stream_resume(struct frame_stream *stream, const struct frame_config *conf
     stream->taken = stream->received;
     stream->told = stream->received;
     stream->taken_frames = 0;
+    stream->known_end = stream->received;
     stream->gap_at = 0;
     stream->sent = peer_taken;
     stream->acknowledged = peer_taken;
@@ -85,7 +86,7 @@ hear_acknowledgement(struct frame_stream *stream, const struct envelope *envelop
 }
 
 static enum frame_verdict
-hold(struct frame_stream *stream, const struct envelope *envelope, uint32_t slot, uint64_t now)
+hold(struct frame_stream *stream, const struct envelope *envelope, uint32_t slot)
 {
     uint64_t offset = envelope->offset, end = offset + envelope->payload_bytes;
     uint32_t at = stream->held_count;
@@ -105,14 +106,7 @@ hold(struct frame_stream *stream, const struct envelope *envelope, uint32_t slot
     memmove(&stream->held[at + 1], &stream->held[at], (stream->held_count - at) * sizeof(stream->held[0]));
     stream->held[at] = (struct frame_held){ .offset = offset, .bytes = envelope->payload_bytes, .slot = slot };
     stream->held_count++;
-    if (beyond(stream->held[0].offset, stream->received) <= 0) {
-        stream->gap_at = 0;
-        return beyond(offset, stream->received) <= 0 ? FRAME_NEXT : FRAME_AHEAD;
-    }
-    if (stream->gap_at == 0) {
-        stream->gap_at = now + 1; /* 0 means none */
-    }
-    return FRAME_AHEAD;
+    return beyond(stream->held[0].offset, stream->received) <= 0 ? FRAME_NEXT : FRAME_AHEAD;
 }
 
 enum frame_verdict
@@ -126,19 +120,19 @@ frame_stream_receive(struct frame_stream *stream, const struct envelope *envelop
     if (envelope->payload_bytes > config->peer_frame_bytes - ENVELOPE_BYTES) {
         return FRAME_BAD;
     }
-    if (envelope->kind == ENVELOPE_DATA) {
-        int64_t reach = (int64_t)config->credit * (config->peer_frame_bytes - ENVELOPE_BYTES);
-        if (beyond(envelope->offset + envelope->payload_bytes, stream->taken) > reach) {
-            return FRAME_BAD;
-        }
-    }
-    if (!hear_acknowledgement(stream, envelope)) {
+    /* DATA starts at its offset; the others say with it how far their stream goes. */
+    uint64_t end = envelope->offset + (envelope->kind == ENVELOPE_DATA ? envelope->payload_bytes : 0);
+    int64_t allowed = (int64_t)config->credit * (config->peer_frame_bytes - ENVELOPE_BYTES);
+    if (beyond(end, stream->taken) > allowed || !hear_acknowledgement(stream, envelope)) {
         return FRAME_BAD;
+    }
+    if (beyond(end, stream->known_end) > 0) {
+        stream->known_end = end;
     }
     stream->heard_at = now;
     switch (envelope->kind) {
     case ENVELOPE_DATA:
-        return hold(stream, envelope, slot, now);
+        return hold(stream, envelope, slot);
     case ENVELOPE_PING:
         stream->pong_due = true;
         return FRAME_TAKEN;
@@ -179,13 +173,11 @@ held_remove_first(struct frame_stream *stream)
 }
 
 void
-frame_stream_advance(struct frame_stream *stream, const struct frame_piece *piece, uint64_t now)
+frame_stream_advance(struct frame_stream *stream, const struct frame_piece *piece)
 {
     assert(stream->held_count > 0 && stream->held[0].slot == piece->slot);
     stream->received = piece->end;
     held_remove_first(stream);
-    bool gap = stream->held_count > 0 && beyond(stream->held[0].offset, stream->received) > 0;
-    stream->gap_at = gap ? now + 1 : 0;
 }
 
 void
@@ -210,7 +202,6 @@ frame_stream_drop_held(struct frame_stream *stream, uint32_t *slot)
     }
     stream->held_count--;
     *slot = stream->held[stream->held_count].slot;
-    stream->gap_at = 0;
     return true;
 }
 
@@ -266,13 +257,32 @@ frame_stream_due(const struct frame_stream *stream, uint64_t now)
     return 0;
 }
 
-bool
-frame_stream_expired(const struct frame_stream *stream, uint64_t now)
+/* How far the stream is whole: what was handed over, and the kept frames that continue it. */
+static uint64_t
+whole_until(const struct frame_stream *stream)
 {
-    uint64_t lease = stream->config.lease;
+    uint64_t end = stream->received;
+
+    for (uint32_t i = 0; i < stream->held_count && beyond(stream->held[i].offset, end) <= 0; i++) {
+        uint64_t held_end = stream->held[i].offset + stream->held[i].bytes;
+        end = beyond(held_end, end) > 0 ? held_end : end;
+    }
+    return end;
+}
+
+bool
+frame_stream_expired(struct frame_stream *stream, uint64_t now)
+{
+    uint64_t lease = stream->config.lease, reach = whole_until(stream);
 
     if (lease == 0) {
         return false;
+    }
+    if (beyond(stream->known_end, reach) <= 0) {
+        stream->gap_at = 0;
+    } else if (stream->gap_at == 0 || stream->gap_reach != reach) {
+        stream->gap_at = now + 1; /* 0 means none */
+        stream->gap_reach = reach;
     }
     return now - stream->heard_at > lease || (stream->gap_at != 0 && now + 1 - stream->gap_at > lease);
 }

@@ -39,8 +39,9 @@ struct frame_stream {
     uint64_t told;         /* `taken` as the peer last heard it */
     uint32_t taken_frames; /* since then */
     uint32_t held_count;
-    uint64_t taken_at;                    /* time of the oldest of taken_frames */
-    uint64_t gap_at;                      /* time since when the frame in front is missing; 0: none is */
+    uint64_t taken_at;          /* time of the oldest of taken_frames */
+    uint64_t known_end;         /* of the peer's stream: the furthest that any of its frames spoke of */
+    uint64_t gap_at, gap_reach; /* since when the piece after gap_reach is missing; 0: looked and found none */
     struct frame_held held[FRAME_WINDOW]; /* by offset */
 
     /* send side: acknowledged <= sent */
@@ -55,7 +56,7 @@ struct frame_stream {
 
 enum frame_verdict {
     FRAME_NEXT,   /* kept: frame_stream_next() has something */
-    FRAME_AHEAD,  /* kept: the frame before it is missing */
+    FRAME_AHEAD,  /* kept: it has nothing, a frame before is missing */
     FRAME_BEHIND, /* wholly received before, or kept already: dropped */
     FRAME_TAKEN,  /* no data: done with */
     FRAME_STALE,  /* of another session or incarnation: dropped, nothing changed */
@@ -97,7 +98,7 @@ struct frame_piece {
 /* Look at the next piece. False: none, or the one in front is missing. Repeat until frame_stream_advance(). */
 bool frame_stream_next(const struct frame_stream *stream, struct frame_piece *piece);
 /* The piece was handed to the reader: its slot is the caller's. */
-void frame_stream_advance(struct frame_stream *stream, const struct frame_piece *piece, uint64_t now);
+void frame_stream_advance(struct frame_stream *stream, const struct frame_piece *piece);
 /* The reader has read everything before `end` and the slot is posted again: credit comes back. */
 void frame_stream_take(struct frame_stream *stream, uint64_t end, uint64_t now);
 /* Give up one kept frame. Returns false when none is left; *slot is the caller's. */
@@ -129,5 +130,7 @@ void frame_stream_sent(struct frame_stream *stream, enum envelope_kind kind, uin
  * of this turn are out: they carry acknowledgements too. */
 uint8_t frame_stream_due(const struct frame_stream *stream, uint64_t now);
 
-/* Silent for longer than the lease, or a frame has been missing for so long while later ones came. */
-bool frame_stream_expired(const struct frame_stream *stream, uint64_t now);
+/* Silent for longer than the lease; or a piece has been missing for so long while the peer's other frames came: every
+ * frame says how far its stream goes, so a lost last piece is noticed too. Ask regularly: a gap counts from the first
+ * time it is looked at. */
+bool frame_stream_expired(struct frame_stream *stream, uint64_t now);

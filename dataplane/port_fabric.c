@@ -211,7 +211,7 @@ lend_next(struct fabric_port *port, struct fabric_session *fabric)
             fabric->lent_bytes = piece.bytes;
             fabric->lent_slot = piece.slot;
             room_end = slot + port->info.frame_bytes;
-            frame_stream_advance(stream, &piece, port->now);
+            frame_stream_advance(stream, &piece);
             continue;
         }
         if (piece.bytes > FABRIC_MERGE_BYTES ||
@@ -222,7 +222,7 @@ lend_next(struct fabric_port *port, struct fabric_session *fabric)
             memcpy(fabric->lent + fabric->lent_bytes, bytes, piece.bytes);
             fabric->lent_bytes += piece.bytes;
         }
-        frame_stream_advance(stream, &piece, port->now);
+        frame_stream_advance(stream, &piece);
         fabric_repost(port, piece.slot);
     }
     if (fabric->lent == NULL) {
@@ -275,7 +275,7 @@ fabric_poll(struct port *base)
     struct fabric_port *port = fabric_port_of(base);
     struct endpoint_event events[FABRIC_EVENTS_BURST];
 
-    port->now = (uint64_t)((double)base->lcore->now_cycles * port->us_per_cycle);
+    port->now = port->now_base + (uint64_t)((double)base->lcore->now_cycles * port->us_per_cycle);
     port->tries = FABRIC_TRIES_A_TURN;
     uint32_t stashed = port->stash_count;
     port->stash_count = 0;

@@ -80,7 +80,8 @@ struct fabric_port {
     const struct port_settings *settings;
     struct endpoint_info info;
     enum endpoint_send send;
-    uint64_t now; /* us of this turn, monotonic */
+    uint64_t now;      /* us of this turn, monotonic */
+    uint64_t now_base; /* us: where time began; tests without a clock move it */
     uint64_t lease_us;
     double us_per_cycle;
 

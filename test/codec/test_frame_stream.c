@@ -45,7 +45,7 @@ stream_at(uint64_t offset, uint16_t credit)
     struct frame_stream stream;
     struct frame_config config = config_of(credit, 4);
     frame_stream_init(&stream, &config, 0);
-    stream.received = stream.taken = stream.told = offset;
+    stream.received = stream.taken = stream.told = stream.known_end = offset;
     stream.sent = stream.acknowledged = offset;
     return stream;
 }
@@ -110,7 +110,7 @@ more_small_frames_than_the_credit_are_refused(void)
 {
     struct frame_stream stream = stream_at(0, 4);
     for (uint32_t i = 0; i < 4; i++) {
-        CU_ASSERT_EQUAL(offer(&stream, i, 1, i), i == 0 ? FRAME_NEXT : FRAME_AHEAD);
+        CU_ASSERT_EQUAL(offer(&stream, i, 1, i), FRAME_NEXT);
     }
     CU_ASSERT_EQUAL(offer(&stream, 4, 1, 4), FRAME_BAD);
     CU_ASSERT_EQUAL(stream.held_count, 4);
@@ -132,7 +132,7 @@ frames_come_out_in_stream_order_whatever_order_they_came_in(void)
             CU_ASSERT_EQUAL(piece.slot, i);
             CU_ASSERT_EQUAL(piece.skip, 0);
             CU_ASSERT_EQUAL(piece.bytes, 10);
-            frame_stream_advance(&stream, &piece, 1);
+            frame_stream_advance(&stream, &piece);
         }
         CU_ASSERT_FALSE(frame_stream_next(&stream, &piece));
         CU_ASSERT_EQUAL(stream.received, UINT32_MAX - 15 + 40ull);
@@ -150,10 +150,10 @@ offsets_wrap_at_two_to_the_64(void)
     CU_ASSERT_EQUAL(offer(&stream, UINT64_MAX - 4, 10, 0), FRAME_NEXT);
     CU_ASSERT_TRUE(frame_stream_next(&stream, &piece));
     CU_ASSERT_EQUAL(piece.end, 5);
-    frame_stream_advance(&stream, &piece, 1);
+    frame_stream_advance(&stream, &piece);
     CU_ASSERT_TRUE(frame_stream_next(&stream, &piece));
     CU_ASSERT_EQUAL(piece.slot, 1);
-    frame_stream_advance(&stream, &piece, 1);
+    frame_stream_advance(&stream, &piece);
     frame_stream_take(&stream, 15, 1);
     CU_ASSERT_EQUAL(stream.taken, 15);
 }
@@ -186,11 +186,11 @@ a_kept_frame_that_another_one_made_useless_comes_back_empty(void)
     CU_ASSERT_TRUE(frame_stream_next(&stream, &piece));
     CU_ASSERT_EQUAL(piece.slot, 3);
     CU_ASSERT_EQUAL(piece.bytes, 20);
-    frame_stream_advance(&stream, &piece, 1);
+    frame_stream_advance(&stream, &piece);
     CU_ASSERT_TRUE(frame_stream_next(&stream, &piece));
     CU_ASSERT_EQUAL(piece.slot, 1);
     CU_ASSERT_EQUAL(piece.bytes, 0);
-    frame_stream_advance(&stream, &piece, 1);
+    frame_stream_advance(&stream, &piece);
     CU_ASSERT_EQUAL(stream.received, 20);
     CU_ASSERT_FALSE(frame_stream_next(&stream, &piece));
 }
@@ -251,7 +251,7 @@ take_frames(struct frame_stream *stream, uint32_t count, uint64_t now)
     for (uint32_t i = 0; i < count; i++) {
         CU_ASSERT_EQUAL(offer(stream, stream->received, 10, 0), FRAME_NEXT);
         CU_ASSERT_TRUE(frame_stream_next(stream, &piece));
-        frame_stream_advance(stream, &piece, now);
+        frame_stream_advance(stream, &piece);
         CU_ASSERT_EQUAL(frame_stream_due(stream, now), 0); /* read, but not taken yet */
         frame_stream_take(stream, piece.end, now);
     }
@@ -271,7 +271,7 @@ an_acknowledgement_is_due_when_idle_or_at_half_the_credit(void)
     struct frame_piece piece;
     offer(&stream, stream.received, 10, 0);
     CU_ASSERT_TRUE(frame_stream_next(&stream, &piece));
-    frame_stream_advance(&stream, &piece, 1);
+    frame_stream_advance(&stream, &piece);
     frame_stream_take(&stream, piece.end, 1);
     CU_ASSERT_EQUAL(frame_stream_due(&stream, 1), ENVELOPE_ACK);
 }
@@ -324,18 +324,44 @@ silence_asks_and_then_expires(void)
 }
 
 static void
-a_frame_missing_for_a_lease_expires_the_session_though_the_peer_talks(void)
+a_piece_missing_for_a_lease_expires_the_session_though_the_peer_talks(void)
 {
     struct frame_stream stream = stream_at(0, 4);
     struct envelope late = data_frame(10, 10), ping = data_frame(0, 0);
 
     ping.kind = ENVELOPE_PING;
     CU_ASSERT_EQUAL(frame_stream_receive(&stream, &late, 0, 10), FRAME_AHEAD);
+    CU_ASSERT_FALSE(frame_stream_expired(&stream, 10));
     CU_ASSERT_EQUAL(frame_stream_receive(&stream, &ping, 0, 310), FRAME_TAKEN);
     CU_ASSERT_FALSE(frame_stream_expired(&stream, 310));
     CU_ASSERT_TRUE(frame_stream_expired(&stream, 311));
-    CU_ASSERT_EQUAL(offer(&stream, 0, 10, 1), FRAME_NEXT);
-    CU_ASSERT_FALSE(frame_stream_expired(&stream, 300));
+    CU_ASSERT_EQUAL(offer(&stream, 0, 5, 1), FRAME_NEXT); /* half of it comes: the clock starts anew */
+    stream.heard_at = 311;
+    CU_ASSERT_FALSE(frame_stream_expired(&stream, 311));
+    CU_ASSERT_FALSE(frame_stream_expired(&stream, 611));
+    stream.heard_at = 612;
+    CU_ASSERT_TRUE(frame_stream_expired(&stream, 612));
+    CU_ASSERT_EQUAL(offer(&stream, 5, 5, 2), FRAME_NEXT);
+    stream.heard_at = 612;
+    CU_ASSERT_FALSE(frame_stream_expired(&stream, 900)); /* whole, though nobody has read it */
+}
+
+static void
+a_lost_last_piece_is_noticed_by_the_next_ping(void)
+{
+    struct frame_stream stream = stream_at(0, 4);
+    struct envelope ping = { .kind = ENVELOPE_PING, .incarnation = 22, .wire_id = 11, .credit = 4, .offset = 10 };
+
+    CU_ASSERT_EQUAL(frame_stream_receive(&stream, &ping, 0, 1), FRAME_TAKEN);
+    CU_ASSERT_FALSE(frame_stream_expired(&stream, 1));
+    CU_ASSERT_EQUAL(frame_stream_receive(&stream, &ping, 0, 301), FRAME_TAKEN);
+    CU_ASSERT_FALSE(frame_stream_expired(&stream, 301));
+    CU_ASSERT_TRUE(frame_stream_expired(&stream, 302));
+    CU_ASSERT_EQUAL(offer(&stream, 0, 10, 1), FRAME_NEXT); /* it was only late */
+    stream.heard_at = 302;
+    CU_ASSERT_FALSE(frame_stream_expired(&stream, 302));
+    ping.offset = 4 * PAYLOAD_MAX + 1; /* more than the credit allowed it to send */
+    CU_ASSERT_EQUAL(frame_stream_receive(&stream, &ping, 0, 303), FRAME_BAD);
 }
 
 static void
@@ -389,7 +415,7 @@ resume_goes_on_where_the_peer_says_and_fences_the_old_incarnation(void)
     }
     CU_ASSERT_EQUAL(offer(&stream, 0, 10, 5), FRAME_NEXT);
     CU_ASSERT_TRUE(frame_stream_next(&stream, &piece));
-    frame_stream_advance(&stream, &piece, 1); /* handed over, not taken when the peer is lost */
+    frame_stream_advance(&stream, &piece); /* handed over, not taken when the peer is lost */
     CU_ASSERT_EQUAL(offer(&stream, 20, 10, 6), FRAME_AHEAD);
     CU_ASSERT_TRUE(frame_stream_drop_held(&stream, &slot));
     CU_ASSERT_EQUAL(slot, 6);
@@ -498,7 +524,7 @@ world_read(struct world *world, uint32_t at)
                 CU_FAIL_FATAL("a byte is not the one that was sent");
             }
         }
-        frame_stream_advance(&end->stream, &piece, world->now);
+        frame_stream_advance(&end->stream, &piece);
         end->used[piece.slot] = false;
         frame_stream_take(&end->stream, piece.end, world->now);
     }
@@ -611,7 +637,8 @@ main(void)
     CU_ADD_TEST(suite, an_acknowledgement_is_due_when_idle_or_at_half_the_credit);
     CU_ADD_TEST(suite, a_data_frame_carries_the_acknowledgement_along);
     CU_ADD_TEST(suite, silence_asks_and_then_expires);
-    CU_ADD_TEST(suite, a_frame_missing_for_a_lease_expires_the_session_though_the_peer_talks);
+    CU_ADD_TEST(suite, a_piece_missing_for_a_lease_expires_the_session_though_the_peer_talks);
+    CU_ADD_TEST(suite, a_lost_last_piece_is_noticed_by_the_next_ping);
     CU_ADD_TEST(suite, a_ping_is_answered_once);
     CU_ADD_TEST(suite, detach_and_error_end_the_session);
     CU_ADD_TEST(suite, resume_refuses_an_offset_that_was_acknowledged_or_never_sent);
