@@ -56,7 +56,7 @@ static const struct command *
 command_of_arg(const struct exec *exec, uint32_t index)
 {
     char scratch[ARG_TEXT_BYTES];
-    return command_find(arg_bytes(&exec->request->args[index], scratch));
+    return command_find(exec_arg_bytes(exec, index, scratch));
 }
 
 /* ---- INFO ---- */
@@ -252,7 +252,7 @@ command_list(struct exec *exec)
                  : exec_arg_is(exec, 2, "aclcat")  ? LIST_CATEGORY
                  : exec_arg_is(exec, 2, "pattern") ? LIST_PATTERN
                                                    : LIST_ALL;
-        value = arg_bytes(&exec->request->args[3], scratch);
+        value = exec_arg_bytes(exec, 3, scratch);
     }
     if (count != 1 && filter == LIST_ALL) {
         reply_error(exec->reply, ERROR_SYNTAX);
@@ -293,7 +293,7 @@ command_getkeys(struct exec *exec)
         reply_array(exec->reply, (last - first) / step + 1);
         for (uint32_t i = first; i <= last; i += step) {
             char scratch[ARG_TEXT_BYTES];
-            reply_bulk(exec->reply, arg_bytes(&request->args[1 + i], scratch));
+            reply_bulk(exec->reply, exec_arg_bytes(exec, 1 + i, scratch));
         }
     }
     return EXEC_DONE;

@@ -11,26 +11,15 @@ refuse_key(struct exec *exec)
     reply_error_join(exec->reply, pieces, ARRAY_COUNT(pieces));
 }
 
-static bool
-read_key(struct exec *exec, uint32_t index, struct exec_key *key)
+bool
+exec_take_any_key(struct exec *exec, uint32_t index, struct exec_key *key)
 {
-    key->bytes = arg_bytes(&exec->request->args[index], key->scratch);
+    key->bytes = exec_arg_bytes(exec, index, key->scratch);
     if (UNLIKELY(key->bytes.bytes > LIMIT_KEY_BYTES)) {
         refuse_key(exec);
         return false;
     }
-    return true;
-}
-
-bool
-exec_take_key(struct exec *exec, uint32_t index, struct exec_key *key)
-{
-    if (!read_key(exec, index, key)) {
-        return false;
-    }
-    /* burst.c hashed the first key, when it came as bytes */
-    bool is_hashed = index == 0 && exec->request->args[0].kind == ARG_BYTES;
-    key->hash = is_hashed ? exec->hash : store_hash(store_of(exec->store), key->bytes);
+    key->hash = store_hash(store_of(exec->store), key->bytes);
     return true;
 }
 
@@ -38,8 +27,11 @@ bool
 exec_take_keys(struct exec *exec, uint32_t first, struct exec_key *keys)
 {
     uint32_t count = exec->request->args_count;
+    if (count == 1) {
+        return exec_take_key(exec, &keys[0]); /* burst.c has fetched what it needs */
+    }
     for (uint32_t i = first; i < count; i++) {
-        if (!exec_take_key(exec, i, &keys[i])) {
+        if (!exec_take_any_key(exec, i, &keys[i])) {
             return false;
         }
     }
@@ -91,7 +83,7 @@ bool
 exec_find(struct exec *exec, enum record_type type, const struct record **record)
 {
     struct exec_key key;
-    if (UNLIKELY(!exec_take_key(exec, 0, &key))) {
+    if (UNLIKELY(!exec_take_key(exec, &key))) {
         return false;
     }
     *record = store_find(exec->store, key.bytes, key.hash);
@@ -142,7 +134,7 @@ bool
 exec_arg_is(const struct exec *exec, uint32_t index, const char *lower)
 {
     char scratch[ARG_TEXT_BYTES];
-    return slice_equal_nocase(arg_bytes(&exec->request->args[index], scratch), lower);
+    return slice_equal_nocase(exec_arg_bytes(exec, index, scratch), lower);
 }
 
 void
@@ -165,7 +157,7 @@ void
 exec_refuse_subcommand(struct exec *exec, const char *upper)
 {
     char scratch[ARG_TEXT_BYTES];
-    struct slice sub = arg_bytes(&exec->request->args[0], scratch);
+    struct slice sub = exec_arg_bytes(exec, 0, scratch);
     struct slice pieces[] = { SLICE_LITERAL("ERR unknown subcommand '"), slice_of(sub.data, MIN(sub.bytes, 128)),
                               SLICE_LITERAL("'. Try "), slice_text(upper), SLICE_LITERAL(" HELP.") };
     reply_error_join(exec->reply, pieces, ARRAY_COUNT(pieces));

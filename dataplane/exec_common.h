@@ -9,8 +9,29 @@ struct exec_key {
     char scratch[ARG_TEXT_BYTES];
 };
 
+/* Argument `index` as bytes, printed into `scratch` when a typed wire sent a number. */
+static inline struct slice
+exec_arg_bytes(const struct exec *exec, uint32_t index, char scratch[ARG_TEXT_BYTES])
+{
+    const struct arg *arg = &exec->request->args[index];
+    return LIKELY(arg->kind == ARG_BYTES) ? arg->bytes : arg_bytes(arg, scratch);
+}
+
 /* Argument `index` as a key. False: longer than LIMIT_KEY_BYTES; the error is answered. */
-bool exec_take_key(struct exec *exec, uint32_t index, struct exec_key *key);
+bool exec_take_any_key(struct exec *exec, uint32_t index, struct exec_key *key);
+
+/* The first argument as a key, hashed by burst.c when it came as bytes. */
+static inline bool
+exec_take_key(struct exec *exec, struct exec_key *key)
+{
+    const struct arg *arg = &exec->request->args[0];
+    if (LIKELY(arg->kind == ARG_BYTES && arg->bytes.bytes <= LIMIT_KEY_BYTES)) {
+        key->bytes = arg->bytes;
+        key->hash = exec->hash;
+        return true;
+    }
+    return exec_take_any_key(exec, 0, key);
+}
 
 /* Arguments first .. args_count-1 as keys, with their buckets and records prefetched. False: as above. */
 bool exec_take_keys(struct exec *exec, uint32_t first, struct exec_key *keys);

@@ -55,14 +55,14 @@ exec_hset(struct exec *exec)
         exec_refuse_arity(exec, request->command->name);
         return EXEC_DONE;
     }
-    if (!exec_take_key(exec, 0, &key)) {
+    if (!exec_take_key(exec, &key)) {
         return EXEC_DONE;
     }
     struct hset hset = { .key = key.bytes, .pairs = pairs, .pairs_count = (request->args_count - 1) / 2 };
     for (uint32_t i = 0; i < hset.pairs_count; i++) {
         uint32_t arg = 1 + 2 * i;
-        pairs[i].field = arg_bytes(&request->args[arg], scratch[arg]);
-        pairs[i].value = arg_bytes(&request->args[arg + 1], scratch[arg + 1]);
+        pairs[i].field = exec_arg_bytes(exec, arg, scratch[arg]);
+        pairs[i].value = exec_arg_bytes(exec, arg + 1, scratch[arg + 1]);
         pairs[i].tag = field_tag(exec, pairs[i].field);
     }
 
@@ -122,12 +122,12 @@ exec_hdel(struct exec *exec)
     struct packed_pair pairs[LIMIT_REQUEST_ARGS];
     char scratch[LIMIT_REQUEST_ARGS][ARG_TEXT_BYTES];
     const struct request *request = exec->request;
-    if (!exec_take_key(exec, 0, &key)) {
+    if (!exec_take_key(exec, &key)) {
         return EXEC_DONE;
     }
     struct hdel hdel = { .key = key.bytes, .pairs = pairs, .pairs_count = request->args_count - 1 };
     for (uint32_t i = 0; i < hdel.pairs_count; i++) {
-        pairs[i].field = arg_bytes(&request->args[1 + i], scratch[i]);
+        pairs[i].field = exec_arg_bytes(exec, 1 + i, scratch[i]);
         pairs[i].tag = field_tag(exec, pairs[i].field);
     }
 
@@ -157,7 +157,7 @@ find_field(struct exec *exec, bool *is_there, struct slice *value)
     }
     if (record != NULL) {
         struct packed hash = packed_hash_open(record_value(record));
-        struct slice field = arg_bytes(&exec->request->args[1], scratch);
+        struct slice field = exec_arg_bytes(exec, 1, scratch);
         *is_there = packed_hash_find(&hash, field, field_tag(exec, field), value) < hash.count;
     }
     return true;

@@ -61,7 +61,7 @@ exec_type(struct exec *exec)
 {
     static const char *const names[] = { [RECORD_STRING] = "string", [RECORD_HASH] = "hash", [RECORD_ZSET] = "zset" };
     struct exec_key key;
-    if (!exec_take_key(exec, 0, &key)) {
+    if (!exec_take_key(exec, &key)) {
         return EXEC_DONE;
     }
     const struct record *record = store_find(exec->store, key.bytes, key.hash);
@@ -127,7 +127,7 @@ static enum exec_result
 expire_key(struct exec *exec, struct expire *expire)
 {
     struct exec_key key;
-    if (!exec_take_key(exec, 0, &key)) {
+    if (!exec_take_key(exec, &key)) {
         return EXEC_DONE;
     }
     expire->key = key.bytes;
@@ -156,8 +156,7 @@ expire_flags_read(struct exec *exec, uint32_t *flags)
             *flags |= EXPIRE_LT;
         } else {
             char scratch[ARG_TEXT_BYTES];
-            struct slice pieces[] = { SLICE_LITERAL("ERR Unsupported option "),
-                                      arg_bytes(&exec->request->args[i], scratch) };
+            struct slice pieces[] = { SLICE_LITERAL("ERR Unsupported option "), exec_arg_bytes(exec, i, scratch) };
             reply_error_join(exec->reply, pieces, ARRAY_COUNT(pieces));
             return false;
         }
@@ -215,7 +214,7 @@ static enum exec_result
 ttl_in(struct exec *exec, int64_t unit_ms)
 {
     struct exec_key key;
-    if (!exec_take_key(exec, 0, &key)) {
+    if (!exec_take_key(exec, &key)) {
         return EXEC_DONE;
     }
     const struct record *record = store_find(exec->store, key.bytes, key.hash);

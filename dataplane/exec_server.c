@@ -8,7 +8,7 @@ exec_ping(struct exec *exec)
 {
     char scratch[ARG_TEXT_BYTES];
     bool has_argument = exec->request->args_count > 0;
-    struct slice argument = has_argument ? arg_bytes(&exec->request->args[0], scratch) : slice_of(NULL, 0);
+    struct slice argument = has_argument ? exec_arg_bytes(exec, 0, scratch) : slice_of(NULL, 0);
     if ((exec->session->flags & SESSION_SUBSCRIBED) && exec->reply->wire == WIRE_RESP2) {
         /* a subscribed RESP2 client reads nothing but arrays that look like messages */
         reply_array(exec->reply, 2);
@@ -26,7 +26,7 @@ enum exec_result
 exec_echo(struct exec *exec)
 {
     char scratch[ARG_TEXT_BYTES];
-    reply_bulk(exec->reply, arg_bytes(&exec->request->args[0], scratch));
+    reply_bulk(exec->reply, exec_arg_bytes(exec, 0, scratch));
     return EXEC_DONE;
 }
 

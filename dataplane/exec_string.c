@@ -130,11 +130,11 @@ exec_set(struct exec *exec)
     char scratch[ARG_TEXT_BYTES];
     uint32_t expiry_index = 0;
     struct set set = { .expires_at_ms = RECORD_NO_EXPIRY, .now_ms = exec->now_ms };
-    if (!exec_take_key(exec, 0, &key)) {
+    if (!exec_take_key(exec, &key)) {
         return EXEC_DONE;
     }
     set.key = key.bytes;
-    set.value = arg_bytes(&exec->request->args[1], scratch);
+    set.value = exec_arg_bytes(exec, 1, scratch);
     if (!set_options_read(exec, &set.flags, &expiry_index)) {
         reply_error(exec->reply, ERROR_SYNTAX);
         return EXEC_DONE;
@@ -259,10 +259,10 @@ exec_append(struct exec *exec)
 {
     struct exec_key key;
     char scratch[ARG_TEXT_BYTES];
-    if (!exec_take_key(exec, 0, &key)) {
+    if (!exec_take_key(exec, &key)) {
         return EXEC_DONE;
     }
-    struct append append = { .key = key.bytes, .value = arg_bytes(&exec->request->args[1], scratch) };
+    struct append append = { .key = key.bytes, .value = exec_arg_bytes(exec, 1, scratch) };
     enum store_status status = store_update(exec->store, key.bytes, key.hash, append_change, &append);
     if (UNLIKELY(status != STORE_OK)) {
         return exec_not_done(exec, status);
@@ -314,7 +314,7 @@ static enum exec_result
 increment_by(struct exec *exec, int64_t by)
 {
     struct exec_key key;
-    if (!exec_take_key(exec, 0, &key)) {
+    if (!exec_take_key(exec, &key)) {
         return EXEC_DONE;
     }
     struct increment increment = { .key = key.bytes, .by = by };

@@ -16,6 +16,13 @@ struct zadd_options {
     uint32_t first_score; /* argument index of the first pair */
 };
 
+/* Scores begin with a letter only when they are infinite, so most commands need no look at the words. */
+static bool
+may_be_option(const struct arg *arg)
+{
+    return arg->kind == ARG_BYTES && arg->bytes.bytes > 0 && (arg->bytes.data[0] | 0x20) >= 'a';
+}
+
 /* Options stand before the first score; the first other word is a score. */
 static void
 zadd_options_read(const struct exec *exec, struct zadd_options *options)
@@ -29,7 +36,7 @@ zadd_options_read(const struct exec *exec, struct zadd_options *options)
     };
     *options = (struct zadd_options){ .first_score = 1 };
     for (; options->first_score < exec->request->args_count; options->first_score++) {
-        size_t i = 0;
+        size_t i = may_be_option(&exec->request->args[options->first_score]) ? 0 : ARRAY_COUNT(words);
         while (i < ARRAY_COUNT(words) && !exec_arg_is(exec, options->first_score, words[i].word)) {
             i++;
         }
@@ -125,7 +132,7 @@ exec_zadd(struct exec *exec)
     struct packed_score pairs[LIMIT_REQUEST_ARGS / 2];
     char scratch[LIMIT_REQUEST_ARGS / 2][ARG_TEXT_BYTES];
     struct zadd_options options;
-    if (!exec_take_key(exec, 0, &key)) {
+    if (!exec_take_key(exec, &key)) {
         return EXEC_DONE;
     }
     zadd_options_read(exec, &options);
@@ -196,12 +203,12 @@ exec_zrem(struct exec *exec)
     struct exec_key key;
     struct packed_score pairs[LIMIT_REQUEST_ARGS];
     char scratch[LIMIT_REQUEST_ARGS][ARG_TEXT_BYTES];
-    if (!exec_take_key(exec, 0, &key)) {
+    if (!exec_take_key(exec, &key)) {
         return EXEC_DONE;
     }
     struct zrem zrem = { .key = key.bytes, .pairs = pairs, .pairs_count = exec->request->args_count - 1 };
     for (uint32_t i = 0; i < zrem.pairs_count; i++) {
-        pairs[i].member = arg_bytes(&exec->request->args[1 + i], scratch[i]);
+        pairs[i].member = exec_arg_bytes(exec, 1 + i, scratch[i]);
         pairs[i].tag = member_tag(exec, pairs[i].member);
     }
 
@@ -229,7 +236,7 @@ exec_zscore(struct exec *exec)
     }
     if (record != NULL) {
         struct packed zset = packed_zset_open(record_value(record));
-        struct slice member = arg_bytes(&exec->request->args[1], scratch);
+        struct slice member = exec_arg_bytes(exec, 1, scratch);
         uint32_t rank = packed_zset_find(&zset, member, member_tag(exec, member));
         if (rank < zset.count) {
             reply_double(exec->reply, packed_zset_score(&zset, rank));

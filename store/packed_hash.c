@@ -59,6 +59,7 @@ plan_begin(struct packed_hash_plan *plan, struct slice old, const struct packed_
     plan->count = plan->old.count;
     plan->data_bytes = old.bytes == 0 ? 0 : old.bytes - packed_bytes(plan->old.count, 0, PACKED_HASH_ENTRY_BYTES);
     plan->added = plan->removed = plan->appended_count = 0;
+    plan->keeps_layout = true;
     memset(plan->fate, 0, plan->old.count * sizeof(plan->fate[0]));
 }
 
@@ -86,6 +87,7 @@ plan_append(struct packed_hash_plan *plan, uint32_t index)
     const struct packed_pair *pair = &plan->pairs[index];
     uint32_t i = appended_find(plan, pair);
     plan->data_bytes += pair_bytes(pair);
+    plan->keeps_layout = false;
     if (i < plan->appended_count) {
         plan->data_bytes -= pair_bytes(&plan->pairs[plan->appended[i]]);
     } else {
@@ -102,7 +104,9 @@ plan_replace(struct packed_hash_plan *plan, uint32_t old_index, uint32_t index)
 {
     uint16_t *fate = &plan->fate[old_index];
     size_t replaced = *fate == 0 ? packed_entry(&plan->old, old_index).bytes : pair_bytes(&plan->pairs[*fate - 1]);
-    plan->data_bytes = plan->data_bytes - replaced + pair_bytes(&plan->pairs[index]);
+    size_t replacing = pair_bytes(&plan->pairs[index]);
+    plan->keeps_layout = plan->keeps_layout && replacing == replaced;
+    plan->data_bytes = plan->data_bytes - replaced + replacing;
     *fate = (uint16_t)(index + 1);
 }
 
@@ -135,6 +139,7 @@ packed_hash_plan_remove(struct packed_hash_plan *plan, struct slice old, const s
         uint32_t found = packed_hash_find(&plan->old, pairs[i].field, pairs[i].tag, &value);
         if (found < plan->old.count && plan->fate[found] == 0) {
             plan->fate[found] = PACKED_GONE;
+            plan->keeps_layout = false;
             plan->data_bytes -= packed_entry(&plan->old, found).bytes;
             plan->count--;
             plan->removed++;
@@ -158,9 +163,28 @@ write_pair(struct packed_writer *writer, const struct packed_pair *pair)
     packed_put(packed_put(at, pair->field), pair->value);
 }
 
+/* Tags, ends and fields stay: only values are overwritten, in place. */
+static void
+write_values(const struct packed_hash_plan *plan, uint8_t *room)
+{
+    const uint8_t *old = plan->old.tags - PACKED_HEADER_BYTES;
+    memcpy(room, old, plan->bytes);
+    uint32_t i = packed_mark_next(plan->fate, 0, plan->old.count);
+    while (i < plan->old.count) {
+        struct slice field, value;
+        packed_hash_at(&plan->old, i, &field, &value);
+        packed_put(room + (value.data - old), plan->pairs[plan->fate[i] - 1].value);
+        i = packed_mark_next(plan->fate, i + 1, plan->old.count);
+    }
+}
+
 void
 packed_hash_write(const struct packed_hash_plan *plan, uint8_t *room)
 {
+    if (plan->keeps_layout) {
+        write_values(plan, room);
+        return;
+    }
     struct packed_writer writer = packed_write_begin(room, (uint32_t)plan->count, PACKED_HASH_ENTRY_BYTES);
     uint32_t at = 0;
     while (at < plan->old.count) {

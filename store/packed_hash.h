@@ -32,6 +32,7 @@ struct packed_hash_plan {
     size_t bytes;      /* of the new value: the room that packed_hash_write() fills */
     uint32_t added, removed;
     uint32_t appended_count;
+    bool keeps_layout; /* every change is a value of the same length: copy and overwrite */
     uint16_t
         fate[LIMIT_PACKED_ENTRIES]; /* of each old entry: 0 stays, PACKED_GONE, else 1 + the pair that replaces it */
     uint16_t appended[LIMIT_REQUEST_ARGS / 2]; /* pairs that are new fields, in order */

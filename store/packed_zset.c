@@ -116,6 +116,7 @@ plan_rescore(struct packed_zset_plan *plan, uint32_t rank, uint32_t place, uint3
     if (score != current) {
         if (rank < plan->old.count) {
             plan->fate[rank] = (uint16_t)(place + 1);
+            plan->last_rank = rank;
         }
         plan_move(plan, place, index, score);
         plan->updated++;
@@ -187,9 +188,12 @@ packed_zset_plan_add(struct packed_zset_plan *plan, struct slice old, uint32_t f
     for (uint32_t i = 0; i < pairs_count; i++) {
         plan_pair(plan, i, flags);
     }
-    plan_sort(plan);
     plan_end(plan);
-    return packed_fits(plan->count, plan->data_bytes, PACKED_ZSET_ENTRY_BYTES);
+    if (!packed_fits(plan->count, plan->data_bytes, PACKED_ZSET_ENTRY_BYTES)) {
+        return false; /* unsorted: the members of a request may be far longer than those of a set */
+    }
+    plan_sort(plan);
+    return true;
 }
 
 void
@@ -231,9 +235,29 @@ rank_of_moved(const struct packed_zset_plan *plan, uint32_t from, uint16_t place
     return low;
 }
 
+/* One old member whose new score leaves it where it is: copy and overwrite. */
+static bool
+write_score(const struct packed_zset_plan *plan, uint8_t *room)
+{
+    if (plan->moved_count != 1 || plan->added != 0) {
+        return false;
+    }
+    uint32_t rank = rank_of_moved(plan, 0, 0);
+    if (rank != plan->last_rank && rank != plan->last_rank + 1) {
+        return false;
+    }
+    const uint8_t *old = plan->old.tags - PACKED_HEADER_BYTES;
+    memcpy(room, old, plan->bytes);
+    memcpy(room + (plan->old.scores - old) + 8 * (size_t)plan->last_rank, &plan->scores[0], sizeof(double));
+    return true;
+}
+
 void
 packed_zset_write(const struct packed_zset_plan *plan, uint8_t *room)
 {
+    if (write_score(plan, room)) {
+        return;
+    }
     struct packed_writer writer = packed_write_begin(room, (uint32_t)plan->count, PACKED_ZSET_ENTRY_BYTES);
     uint32_t at = 0;
     for (uint32_t i = 0; i < plan->moved_count; i++) {

@@ -64,6 +64,7 @@ struct packed_zset_plan {
     double last_score; /* of the last pair that was not kept out */
 
     uint16_t fate[LIMIT_PACKED_ENTRIES];    /* of each old entry: 0 stays, PACKED_GONE, else 1 + its place below */
+    uint32_t last_rank;                     /* in the old set, of the old member that moved last */
     uint32_t moved_count;                   /* members that are new or got another score */
     uint16_t moved[LIMIT_REQUEST_ARGS / 2]; /* the pair that names the member */
     uint16_t tags[LIMIT_REQUEST_ARGS / 2];  /* of the same members */
