@@ -34,7 +34,7 @@ const char *unit_print_time_ms(char out[UNIT_TEXT_BYTES], uint64_t ms);
 /* For people: at most one decimal, "1.5 GiB". Returns `out`. */
 const char *unit_print_size_short(char out[UNIT_TEXT_BYTES], uint64_t bytes);
 
-#define CPU_NUMBER_MAX 4095 /* one below the kernel's largest NR_CPUS in distributions, rounded down */
+#define CPU_NUMBER_MAX 1023 /* what a cpu_set_t of the C library holds */
 
 enum cpu_list_status {
     CPU_LIST_OK,

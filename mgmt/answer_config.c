@@ -1,0 +1,261 @@
+/* answer_config.c - CONFIG: our settings by their own names, and the names that stock Redis clients ask for. */
+#include "dataplane/glob.h"
+#include "mgmt/log.h"
+#include "mgmt/mgmt.h"
+
+#define VALUE_BYTES (SETTING_PRINT_BYTES + 64)
+
+/* Redis' names: a setting of ours whose value they show, or a fixed answer. */
+static const struct redis_name {
+    const char *name;
+    enum setting_id setting; /* SETTINGS_COUNT: `fixed` */
+    const char *fixed;
+} redis_names[] = {
+    { "appendfsync", SETTINGS_COUNT, "no" },
+    { "appendonly", SETTINGS_COUNT, "no" },
+    { "bind", SETTING_ID_streams_address, NULL },
+    { "cluster-enabled", SETTINGS_COUNT, "no" },
+    { "daemonize", SETTINGS_COUNT, "no" },
+    { "databases", SETTINGS_COUNT, "1" },
+    { "dbfilename", SETTINGS_COUNT, "" },
+    { "loglevel", SETTING_ID_log_level, NULL },
+    { "maxclients", SETTING_ID_limits_clients, NULL },
+    { "maxmemory", SETTING_ID_memory_limit, NULL },
+    { "maxmemory-policy", SETTINGS_COUNT, "noeviction" },
+    { "notify-keyspace-events", SETTINGS_COUNT, "" },
+    { "port", SETTING_ID_streams_port, NULL },
+    { "proto-max-bulk-len", SETTINGS_COUNT, NULL },
+    { "save", SETTINGS_COUNT, "" },
+    { "tcp-keepalive", SETTINGS_COUNT, "300" },
+    { "timeout", SETTING_ID_limits_idle, NULL },
+    { "unixsocket", SETTING_ID_streams_unix, NULL },
+};
+
+/* Redis writes sizes in bytes, times in seconds and addresses with blanks between. */
+static const char *
+redis_value(const struct mgmt *mgmt, const struct redis_name *row, char out[VALUE_BYTES])
+{
+    const struct settings *settings = mgmt->settings;
+
+    if (row->fixed != NULL) {
+        return row->fixed;
+    }
+    if (row->setting == SETTINGS_COUNT) { /* proto-max-bulk-len */
+        snprintf(out, VALUE_BYTES, "%llu", (unsigned long long)LIMIT_VALUE_BYTES);
+        return out;
+    }
+    const struct setting *setting = &settings_table[row->setting];
+    uint64_t number = 0;
+    if (setting->kind < SETTING_BOOL) {
+        memcpy(&number, (const char *)settings + setting->offset, sizeof(number));
+    }
+    switch (row->setting) {
+    case SETTING_ID_streams_port:
+        snprintf(out, VALUE_BYTES, "%u", mgmt->streams.port);
+        break;
+    case SETTING_ID_streams_unix:
+        return mgmt->unix_path;
+    case SETTING_ID_streams_address:
+        setting_print(settings, setting, out);
+        for (char *at = out; *at != '\0'; at++) {
+            *at = *at == ',' ? ' ' : *at;
+        }
+        break;
+    case SETTING_ID_log_level:
+        return strcmp(settings->log_level, "info") == 0 ? "notice" : settings->log_level;
+    default:
+        snprintf(out, VALUE_BYTES, "%llu",
+                 (unsigned long long)(setting->kind == SETTING_TIME ? (number + 999) / 1000 : number));
+        break;
+    }
+    return out;
+}
+
+/* ---- GET ---- */
+
+static bool
+is_asked(const struct later *later, const char *name)
+{
+    for (uint32_t i = 1; i < later->args_count; i++) {
+        if (glob_match_nocase(later->args[i], slice_text(name))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Passwords are no answer, not even as digests. */
+static bool
+is_public(const struct setting *setting)
+{
+    return setting != &settings_table[SETTING_ID_auth_password];
+}
+
+static void
+config_get(struct mgmt *mgmt, struct later *later)
+{
+    struct reply *reply = answer_begin(mgmt, later);
+    char value[VALUE_BYTES];
+    uint32_t pairs = 0;
+
+    for (size_t i = 0; i < ARRAY_COUNT(redis_names); i++) {
+        pairs += is_asked(later, redis_names[i].name);
+    }
+    for (size_t i = 0; i < SETTINGS_COUNT; i++) {
+        pairs += is_public(&settings_table[i]) && is_asked(later, settings_table[i].name);
+    }
+    reply_map(reply, pairs);
+    for (size_t i = 0; i < ARRAY_COUNT(redis_names); i++) {
+        if (is_asked(later, redis_names[i].name)) {
+            reply_bulk_text(reply, redis_names[i].name);
+            reply_bulk_text(reply, redis_value(mgmt, &redis_names[i], value));
+        }
+    }
+    for (size_t i = 0; i < SETTINGS_COUNT; i++) {
+        if (is_public(&settings_table[i]) && is_asked(later, settings_table[i].name)) {
+            reply_bulk_text(reply, settings_table[i].name);
+            reply_bulk_text(reply, setting_print(mgmt->settings, &settings_table[i], value));
+        }
+    }
+    answer_end(mgmt, later);
+}
+
+/* ---- SET ---- */
+
+/* The setting that a name of either kind means; *known tells whether the name exists at all. */
+static const struct setting *
+find_setting(struct slice name, bool *known)
+{
+    *known = true;
+    for (size_t i = 0; i < SETTINGS_COUNT; i++) {
+        if (slice_equal_nocase(name, settings_table[i].name)) {
+            return &settings_table[i];
+        }
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(redis_names); i++) {
+        if (slice_equal_nocase(name, redis_names[i].name)) {
+            return redis_names[i].setting == SETTINGS_COUNT ? NULL : &settings_table[redis_names[i].setting];
+        }
+    }
+    *known = false;
+    return NULL;
+}
+
+/* The only live setting today. NULL: no such level. */
+static const char *
+log_level_of(struct slice value)
+{
+    const struct setting *setting = &settings_table[SETTING_ID_log_level];
+
+    if (slice_equal_nocase(value, "notice") || slice_equal_nocase(value, "verbose")) {
+        return "info";
+    }
+    for (size_t i = 0; i < setting->choice_count; i++) {
+        if (slice_equal_nocase(value, setting->choices[i])) {
+            return setting->choices[i];
+        }
+    }
+    return NULL;
+}
+
+/* All pairs are checked before the first takes effect. */
+static void
+config_set(struct mgmt *mgmt, struct later *later)
+{
+    char name[ANSWER_WORD_BYTES];
+    const char *level = NULL;
+
+    for (uint32_t i = 1; i < later->args_count; i += 2) {
+        bool known;
+        const struct setting *setting = find_setting(later->args[i], &known);
+        answer_word(later->args[i], name);
+        if (!known) {
+            answer_error(mgmt, later, "ERR Unknown option or number of arguments for CONFIG SET - '%s'", name);
+            return;
+        }
+        if (setting == NULL || !setting->live) {
+            answer_error(mgmt, later,
+                         "ERR CONFIG SET failed (possibly related to argument '%s') - it cannot change while the "
+                         "appliance runs",
+                         name);
+            return;
+        }
+        level = log_level_of(later->args[i + 1]);
+        if (level == NULL) {
+            answer_error(mgmt, later,
+                         "ERR CONFIG SET failed (possibly related to argument '%s') - expected debug, info, warning or "
+                         "error",
+                         name);
+            return;
+        }
+    }
+    snprintf(mgmt->settings->log_level, sizeof(mgmt->settings->log_level), "%s", level);
+    log_set_level(level);
+    reply_ok(answer_begin(mgmt, later));
+    answer_end(mgmt, later);
+}
+
+/* ---- the command ---- */
+
+static void
+config_resetstat(struct mgmt *mgmt, struct later *later)
+{
+    answer_error(mgmt, later, "ERR CONFIG RESETSTAT is not supported: counters only grow, readers take differences");
+}
+
+static void
+config_rewrite(struct mgmt *mgmt, struct later *later)
+{
+    answer_error(mgmt, later, "ERR CONFIG REWRITE is not supported: the configuration file is written by people");
+}
+
+static void
+config_help(struct mgmt *mgmt, struct later *later)
+{
+    static const char *const lines[] = {
+        "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+        "GET <pattern> [<pattern> ...]",
+        "    Settings whose names match, Redis' names among them.",
+        "SET <name> <value> [<name> <value> ...]",
+        "    Only log.level (loglevel) changes while the appliance runs.",
+        "HELP",
+        "    Print this help.",
+    };
+    struct reply *reply = answer_begin(mgmt, later);
+
+    reply_array(reply, ARRAY_COUNT(lines));
+    for (size_t i = 0; i < ARRAY_COUNT(lines); i++) {
+        reply_status(reply, lines[i]);
+    }
+    answer_end(mgmt, later);
+}
+
+static const struct {
+    const char *name;
+    uint32_t args_min, args_step; /* behind the name; step 2: pairs; 0: exactly args_min */
+    void (*run)(struct mgmt *mgmt, struct later *later);
+} subcommands[] = {
+    { "get", 1, 1, config_get },         { "set", 2, 2, config_set },   { "resetstat", 0, 0, config_resetstat },
+    { "rewrite", 0, 0, config_rewrite }, { "help", 0, 0, config_help },
+};
+
+void
+answer_config(struct mgmt *mgmt, struct later *later)
+{
+    char word[ANSWER_WORD_BYTES];
+
+    for (size_t i = 0; i < ARRAY_COUNT(subcommands); i++) {
+        if (!answer_argument_is(later, 0, subcommands[i].name)) {
+            continue;
+        }
+        uint32_t args = later->args_count - 1, least = subcommands[i].args_min, step = subcommands[i].args_step;
+        if (args < least || (step == 0 ? args != least : (args - least) % step != 0)) {
+            answer_error(mgmt, later, "ERR wrong number of arguments for 'config|%s' command", subcommands[i].name);
+        } else {
+            subcommands[i].run(mgmt, later);
+        }
+        return;
+    }
+    answer_error(mgmt, later, "ERR unknown subcommand '%s'. Try CONFIG HELP.",
+                 later->args_count > 0 ? answer_word(later->args[0], word) : "");
+}

@@ -1,0 +1,141 @@
+/* ctl_status.c - status, ready, alive, version, config show, shutdown. */
+#include "mgmt/ctl.h"
+#include <sys/resource.h>
+#include <unistd.h>
+
+static json_t *
+stream_addresses(const struct mgmt *mgmt)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < mgmt->streams.count; i++) {
+        json_array_append_new(list, json_string(mgmt->streams.listeners[i].listener.text));
+    }
+    return list;
+}
+
+static json_t *
+fabric_names(const struct mgmt *mgmt)
+{
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < mgmt->settings->port_count; i++) {
+        json_array_append_new(list, json_string(mgmt->settings->ports[i].name));
+    }
+    return list;
+}
+
+enum ctl_result
+ctl_status(struct ctl_request *request)
+{
+    const struct mgmt *mgmt = request->mgmt;
+    struct store_stats store;
+    struct counters_sum sum;
+    double busy = 0;
+
+    store_stats(mgmt->dataplane->store, &store);
+    metrics_counters(mgmt->dataplane, &sum);
+    for (uint32_t i = 0; i < mgmt->dataplane->lcore_count; i++) {
+        busy += mgmt->metrics.lcores[i].busy_share;
+    }
+    /* Where to connect comes first: it is what most people look for. */
+    request->result = json_pack(
+        "{s:o,s:s,s:s,s:b,s:s,s:i,s:f,s:o,s:i,s:f,s:I,s:I,s:I,s:f,s:I,s:I,s:I,s:I,s:s,s:b,s:b,s:s}", "streams",
+        stream_addresses(mgmt), "management", mgmt->ctl_path, "state", mgmt_state_text(mgmt), "ready",
+        mgmt_is_ready(mgmt), "version", SLUICE_VERSION, "pid", (int)getpid(), "uptime_s",
+        (double)(loop_now_ms() - mgmt->ready_ms) / 1000, "fabric", fabric_names(mgmt), "lcores",
+        (int)mgmt->dataplane->lcore_count, "busy_lcores", busy, "sessions", (json_int_t)sum.sessions_open, "keys",
+        (json_int_t)store.keys, "requests", (json_int_t)sum.requests, "requests_per_s", mgmt->metrics.requests_per_s,
+        "memory_used_bytes", (json_int_t)store.memory.used_bytes, "memory_limit_bytes",
+        (json_int_t)store.memory.limit_bytes, "memory_reserve_bytes", (json_int_t)store.memory.reserve_bytes,
+        "huge_page_bytes", (json_int_t)store.memory.huge_page_bytes, "clock", mgmt_clock_text(mgmt), "auth",
+        mgmt->settings->user_count > 0, "tls", false, "persistence", "none: memory only");
+    return CTL_DONE;
+}
+
+enum ctl_result
+ctl_ready(struct ctl_request *request)
+{
+    const struct mgmt *mgmt = request->mgmt;
+    json_t *stalled = mgmt->stalled_lcore < 0 ? json_null() : json_integer(mgmt->stalled_lcore);
+
+    request->result = json_pack("{s:b,s:s,s:o}", "ready", mgmt_is_ready(mgmt), "state", mgmt_state_text(mgmt),
+                                "stalled_lcore", stalled);
+    return CTL_DONE;
+}
+
+enum ctl_result
+ctl_alive(struct ctl_request *request)
+{
+    request->result =
+        json_pack("{s:b,s:f}", "alive", true, "uptime_s", (double)(loop_now_ms() - request->mgmt->ready_ms) / 1000);
+    return CTL_DONE;
+}
+
+enum ctl_result
+ctl_version(struct ctl_request *request)
+{
+    request->result = json_pack("{s:s,s:s,s:i}", "version", SLUICE_VERSION, "redis_version", MGMT_REDIS_VERSION,
+                                "protocol", CTL_VERSION);
+    return CTL_DONE;
+}
+
+/* ---- config show ---- */
+
+static json_t *
+show_setting(const struct settings *settings, size_t index)
+{
+    static const char *const origins[] = { "default", "file", "--set" };
+    const struct setting *setting = &settings_table[index];
+    char value[SETTING_PRINT_BYTES];
+
+    setting_print(settings, setting, value);
+    if (index == SETTING_ID_auth_password && value[0] != '\0') {
+        strcpy(value, "(set)"); /* a digest can be guessed against */
+    }
+    return json_pack("{s:s,s:s,s:s,s:s,s:b,s:s}", "name", setting->name, "value", value, "from",
+                     origins[settings->origins[index]], "default", setting->initial, "live", setting->live, "help",
+                     setting->help);
+}
+
+static json_t *
+show_port(const struct port_settings *port)
+{
+    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I}", "name", port->name, "provider", port->provider,
+                     "node", port->node, "domain", port->domain, "send", port->send, "rx_slots",
+                     (json_int_t)port->rx_slots, "tx_slots", (json_int_t)port->tx_slots, "sessions",
+                     (json_int_t)port->sessions, "frame_bytes", (json_int_t)port->frame_bytes, "lease_ms",
+                     (json_int_t)port->lease_ms);
+}
+
+enum ctl_result
+ctl_config_show(struct ctl_request *request)
+{
+    const struct settings *settings = request->mgmt->settings;
+    json_t *rows = json_array(), *ports = json_array(), *users = json_array();
+
+    for (size_t i = 0; i < SETTINGS_COUNT; i++) {
+        json_array_append_new(rows, show_setting(settings, i));
+    }
+    for (uint32_t i = 0; i < settings->port_count; i++) {
+        json_array_append_new(ports, show_port(&settings->ports[i]));
+    }
+    for (uint32_t i = 0; i < settings->user_count; i++) {
+        json_array_append_new(users, json_string(settings->users[i].name));
+    }
+    request->result = json_pack("{s:s,s:o,s:o,s:o}", "file", request->mgmt->settings_path, "settings", rows, "ports",
+                                ports, "users", users);
+    return CTL_DONE;
+}
+
+enum ctl_result
+ctl_shutdown(struct ctl_request *request)
+{
+    char by[64];
+
+    snprintf(by, sizeof(by), "uid %u on the management socket", (unsigned)request->uid);
+    mgmt_shutdown(request->mgmt, by);
+    request->result = json_pack("{s:s,s:I}", "state", mgmt_state_text(request->mgmt), "drain_ms",
+                                (json_int_t)request->mgmt->settings->drain_time);
+    return CTL_DONE;
+}

@@ -1,0 +1,35 @@
+/* ctl_wire.h - the management socket's language, for both ends.
+ *
+ * A line that begins with '{' is a JSON request and gets one JSON reply on one line:
+ *     {"version":1,"command":"latency","args":{"command":"get"},"id":7}
+ *     {"version":1,"id":7,"ok":true,"result":{...}}
+ *     {"version":1,"id":7,"ok":false,"error":"..."}
+ * "args" and "id" may be left out; "id" (text or an integer) comes back as it was. Any other line is a command for
+ * people: its name, then name=value arguments; the answer is text that ends in an empty line. Requests may follow each
+ * other without waiting; answers come in their order. Limits: LIMIT_CTL_* in config/limits.h.
+ *
+ * Everyone whom the socket's mode lets in may READ; CHANGE takes root or the uid that the appliance runs as. */
+#pragma once
+
+#define CTL_VERSION 1
+
+/* X(id, "name", READ or CHANGE, "arguments", handler, help) */
+#define CTL_COMMANDS(X)                                                                                                \
+    X(HELP, "help", READ, "", ctl_help, "lists these commands")                                                        \
+    X(STATUS, "status", READ, "", ctl_status, "stream addresses, state, memory and load at a glance")                  \
+    X(READY, "ready", READ, "", ctl_ready, "whether requests are served: every lcore turns and none is draining")      \
+    X(ALIVE, "alive", READ, "", ctl_alive, "whether the management core answers")                                      \
+    X(STATS, "stats", READ, "", ctl_stats, "every counter, in total and per lcore, with unit and meaning")             \
+    X(LATENCY, "latency", READ, "command kind lcore buckets", ctl_latency,                                             \
+      "latency histograms: kind=service (decoded to encoded) or residence (polled to flushed), loop or burst")         \
+    X(LCORES, "lcores", READ, "", ctl_lcores, "CPU, thread, node, turns and busy share of every lcore")                \
+    X(PORTS, "ports", READ, "", ctl_ports, "ports of every lcore")                                                     \
+    X(SESSIONS, "sessions", READ, "limit", ctl_sessions, "who is connected")                                           \
+    X(MEMORY, "memory", READ, "", ctl_memory, "where memory went")                                                     \
+    X(CONFIG_SHOW, "config show", READ, "", ctl_config_show, "every setting, its value and where it comes from")       \
+    X(VERSION, "version", READ, "", ctl_version, "the appliance's version")                                            \
+    X(SHUTDOWN, "shutdown", CHANGE, "", ctl_shutdown, "drains and ends the appliance, as SIGTERM does")
+
+/* sessions: rows without `limit`, and at most. */
+#define CTL_SESSIONS_DEFAULT 1000
+#define CTL_SESSIONS_MOST    5000

@@ -1,0 +1,133 @@
+/* main.c - sluiced: read the settings, then be the management core. */
+#include "mgmt/mgmt.h"
+#include <getopt.h>
+#include <sodium.h>
+#include <unistd.h>
+
+#define OVERRIDES_MAX 256
+#define EXIT_USAGE    2
+
+static const char usage[] =
+    "usage: sluiced [-c FILE] [--set GROUP.NAME=VALUE]... [--check | --print-config | --version | --help]\n"
+    "\n"
+    "  -c, --config FILE       settings; without it " PATHS_SYSTEM_SETTINGS " if that exists, else built-in ones\n"
+    "  -s, --set NAME=VALUE    one setting, over the file's; may be given again\n"
+    "      --check             read and check the settings, then exit: 0 when they are good\n"
+    "      --print-config      print the settings as a file, with what \"auto\" became, then exit\n"
+    "      --version           print the version, then exit\n"
+    "      --help              print this, then exit\n"
+    "\n"
+    "Without arguments: streams on 127.0.0.1:6379 and [::1]:6379, any Linux, no root, no huge pages, no special NIC.\n"
+    "Settings: sluice.conf(5).\n";
+
+enum mode { MODE_RUN, MODE_CHECK, MODE_PRINT };
+
+struct arguments {
+    const char *path; /* NULL: the system's file, if it exists */
+    const char *overrides[OVERRIDES_MAX];
+    size_t override_count;
+    enum mode mode;
+};
+
+static void
+print_and_exit(const char *text)
+{
+    fputs(text, stdout);
+    exit(fflush(stdout) == 0 ? 0 : 1);
+}
+
+static void
+read_arguments(struct arguments *arguments, int argc, char **argv)
+{
+    static const struct option options[] = {
+        { "config", required_argument, NULL, 'c' },
+        { "set", required_argument, NULL, 's' },
+        { "check", no_argument, NULL, 'k' },
+        { "print-config", no_argument, NULL, 'p' },
+        { "version", no_argument, NULL, 'v' },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    int option;
+
+    while ((option = getopt_long(argc, argv, "c:s:h", options, NULL)) != -1) {
+        switch (option) {
+        case 'c':
+            arguments->path = optarg;
+            break;
+        case 's':
+            if (arguments->override_count == OVERRIDES_MAX) {
+                fprintf(stderr, "sluiced: too many --set, expected at most %d\n", OVERRIDES_MAX);
+                exit(EXIT_USAGE);
+            }
+            arguments->overrides[arguments->override_count++] = optarg;
+            break;
+        case 'k':
+            arguments->mode = MODE_CHECK;
+            break;
+        case 'p':
+            arguments->mode = MODE_PRINT;
+            break;
+        case 'v':
+            print_and_exit("sluiced " SLUICE_VERSION "\n");
+            break;
+        case 'h':
+            print_and_exit(usage);
+            break;
+        default:
+            fputs("try: sluiced --help\n", stderr);
+            exit(EXIT_USAGE);
+        }
+    }
+    if (optind < argc) {
+        fprintf(stderr, "sluiced: unexpected argument \"%s\"; settings are given with --set\ntry: sluiced --help\n",
+                argv[optind]);
+        exit(EXIT_USAGE);
+    }
+}
+
+/* A password behind --set does not stay where ps shows it. */
+static void
+hide_passwords(const struct arguments *arguments)
+{
+    for (size_t i = 0; i < arguments->override_count; i++) {
+        char *value = strchr(arguments->overrides[i], '=');
+        bool secret = strncmp(arguments->overrides[i], "auth.password=", 14) == 0 ||
+                      strncmp(arguments->overrides[i], "users=", 6) == 0;
+        if (secret) {
+            memset(value + 1, '*', strlen(value + 1));
+        }
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    static struct settings settings; /* some 70 KiB */
+    static struct mgmt mgmt;
+    struct arguments arguments = { .path = NULL };
+    char why[SETTINGS_WHY_BYTES];
+
+    mgmt.begun_ms = loop_now_ms();
+    read_arguments(&arguments, argc, argv);
+    if (arguments.path == NULL && access(PATHS_SYSTEM_SETTINGS, F_OK) == 0) {
+        arguments.path = PATHS_SYSTEM_SETTINGS;
+    }
+    if (sodium_init() < 0 || settings_load(arguments.path, arguments.overrides, arguments.override_count, &settings,
+                                           why, sizeof(why)) != 0) {
+        fprintf(stderr, "sluiced: %s\n", why);
+        return 1;
+    }
+    hide_passwords(&arguments);
+    if (arguments.mode == MODE_CHECK) {
+        printf("%s: good\n", arguments.path == NULL ? "built-in settings" : arguments.path);
+        return 0;
+    }
+    if (arguments.mode == MODE_PRINT) {
+        settings_print(&settings, stdout);
+        return fflush(stdout) == 0 ? 0 : 1;
+    }
+    mgmt.settings = &settings;
+    mgmt.settings_path = arguments.path == NULL ? "" : arguments.path;
+    return mgmt_run(&mgmt);
+}

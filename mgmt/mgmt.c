@@ -1,0 +1,406 @@
+#include "mgmt/mgmt.h"
+#include "mgmt/ctl.h"
+#include "mgmt/log.h"
+#include "mgmt/notify.h"
+#include <errno.h>
+#include <grp.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#define TICK_MS        1  /* while requests come */
+#define TICK_IDLE_MS   16 /* after IDLE_TICKS without one */
+#define IDLE_TICKS     100
+#define MAIL_PER_TURN  256 /* from one lcore */
+#define DRAIN_GRACE_MS 700 /* beyond shutdown.drain; with the rest of closing it stays below a second */
+#define FLUSH_MS       100 /* for the last answers on the management socket */
+#define CTL_TICK_MS    100
+#define SPARE_FILES    256 /* descriptors besides those of sessions */
+
+#if defined(__x86_64__)
+#define CYCLES_NAME "tsc"
+#else
+#define CYCLES_NAME "cntvct"
+#endif
+
+/* ---- what others ask ---- */
+
+bool
+mgmt_is_ready(const struct mgmt *mgmt)
+{
+    return mgmt->state == MGMT_RUN && mgmt->stalled_lcore < 0;
+}
+
+const char *
+mgmt_state_text(const struct mgmt *mgmt)
+{
+    static const char *const texts[] = { "booting", "running", "draining", "stopped" };
+    return texts[mgmt->state];
+}
+
+const char *
+mgmt_clock_text(const struct mgmt *mgmt)
+{
+    return mgmt->dataplane->trusts_cycles ? CYCLES_NAME : "shared counter: the kernel does not trust the cycle counter";
+}
+
+/* ---- boot ---- */
+
+/* Descriptors for every session; what the hard limit does not allow is said, not refused. */
+static void
+raise_file_limit(const struct settings *settings)
+{
+    struct rlimit limit;
+    rlim_t wanted = settings->limits_clients + SPARE_FILES;
+
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= wanted) {
+        return;
+    }
+    limit.rlim_cur = MIN(wanted, limit.rlim_max);
+    if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted) {
+        log_warning("limits.clients is %llu, but only %llu files may be open (RLIMIT_NOFILE): raise that limit",
+                    (unsigned long long)settings->limits_clients, (unsigned long long)limit.rlim_cur);
+    }
+}
+
+/* This thread, and those that providers start, keep off the lcores' CPUs where there are others. */
+static void
+leave_lcore_cpus(const struct settings *settings)
+{
+    cpu_set_t cpus;
+
+    if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0) {
+        return;
+    }
+    for (uint32_t i = 0; i < settings->cpu_count; i++) {
+        CPU_CLR((size_t)settings->cpus[i], &cpus);
+    }
+    if (CPU_COUNT(&cpus) > 0) {
+        sched_setaffinity(0, sizeof(cpus), &cpus);
+    }
+}
+
+static bool
+copy_path(char to[PATHS_SOCKET_BYTES], const char *from, const char *setting, char *why, size_t why_bytes)
+{
+    if (strlen(from) >= PATHS_SOCKET_BYTES) {
+        snprintf(why, why_bytes, "%s: %s is longer than the %d bytes of a socket's path", setting, from,
+                 PATHS_SOCKET_BYTES - 1);
+        return false;
+    }
+    strcpy(to, from);
+    return true;
+}
+
+/* Where "auto" is: the management socket in the runtime directory, the streams' beside it. */
+static bool
+resolve_paths(struct mgmt *mgmt, char *why, size_t why_bytes)
+{
+    const struct settings *settings = mgmt->settings;
+    char path[SETTING_TEXT_BYTES + 32], dir[SETTING_TEXT_BYTES];
+
+    if (strcmp(settings->management_socket, "auto") == 0) {
+        paths_management_socket(path, sizeof(path));
+        paths_runtime_dir(dir, sizeof(dir));
+        if (strncmp(path, dir, strlen(dir)) == 0 && !paths_runtime_dir_make(dir, why, why_bytes)) {
+            return false;
+        }
+    } else {
+        snprintf(path, sizeof(path), "%s", settings->management_socket);
+    }
+    if (!copy_path(mgmt->ctl_path, path, "management.socket", why, why_bytes)) {
+        return false;
+    }
+    if (strcmp(settings->streams_unix, "auto") == 0) {
+        const char *slash = strrchr(mgmt->ctl_path, '/');
+        snprintf(path, sizeof(path), "%.*ssluice.sock", slash == NULL ? 0 : (int)(slash - mgmt->ctl_path) + 1,
+                 mgmt->ctl_path);
+    } else {
+        snprintf(path, sizeof(path), "%s", settings->streams_unix);
+    }
+    return copy_path(mgmt->unix_path, path, "streams.unix", why, why_bytes);
+}
+
+static int
+open_ctl_listener(struct mgmt *mgmt, char *why, size_t why_bytes)
+{
+    const struct settings *settings = mgmt->settings;
+    gid_t gid = (gid_t)-1;
+
+    if (settings->management_group[0] != '\0') {
+        const struct group *group = getgrnam(settings->management_group);
+        if (group == NULL) {
+            snprintf(why, why_bytes, "management.group: no group \"%s\" on this machine", settings->management_group);
+            return -ENOENT;
+        }
+        gid = group->gr_gid;
+    }
+    return listener_open_unix(&mgmt->ctl_listener, mgmt->ctl_path, settings->management_mode_bits, gid,
+                              "management.socket", why, why_bytes);
+}
+
+static void
+mail_ready(struct watch *watch, uint32_t events)
+{
+    /* mail_sleep_end() clears the eventfd; the loop takes the mail after every wait. */
+}
+
+static void
+signal_ready(struct watch *watch, uint32_t events)
+{
+    struct mgmt *mgmt = CONTAINER_OF(watch, struct mgmt, signal_watch);
+    uint64_t signals = signals_take(watch->fd);
+
+    if (signals & (1ull << SIGHUP)) {
+        log_warning("SIGHUP: settings are read at start only; restart to apply them");
+    }
+    if (signals & (1ull << SIGTERM | 1ull << SIGINT)) {
+        mgmt->stop_now = mgmt->state == MGMT_DRAIN;
+        mgmt_shutdown(mgmt, signals & (1ull << SIGTERM) ? "SIGTERM" : "SIGINT");
+    }
+}
+
+/* Sockets first: a taken port is known before memory is populated and modules are opened. */
+static int
+mgmt_open(struct mgmt *mgmt, char *why, size_t why_bytes)
+{
+    int error = resolve_paths(mgmt, why, why_bytes) ? open_ctl_listener(mgmt, why, why_bytes) : -EINVAL;
+
+    if (error == 0) {
+        error = streams_open(&mgmt->streams, mgmt->settings, mgmt->unix_path, why, why_bytes);
+    }
+    if (error == 0) {
+        leave_lcore_cpus(mgmt->settings);
+        error = dataplane_open(mgmt->settings, &mgmt->dataplane, why, why_bytes);
+    }
+    if (error != 0) {
+        return error;
+    }
+    CHECK(loop_open(&mgmt->loop) == 0);
+    metrics_open(&mgmt->metrics, mgmt->dataplane);
+    answers_open(&mgmt->answers);
+    error = dataplane_start(mgmt->dataplane);
+    if (error != 0) {
+        snprintf(why, why_bytes, "cannot start the lcores: %s", strerror(-error));
+        return error;
+    }
+    mgmt->mail_watch =
+        (struct watch){ .fd = mgmt->dataplane->mgmt_waker.event_fd, .events = EPOLLIN, .ready = mail_ready };
+    mgmt->signal_watch = (struct watch){ .fd = signals_open(), .events = EPOLLIN, .ready = signal_ready };
+    loop_add(&mgmt->loop, &mgmt->mail_watch);
+    loop_add(&mgmt->loop, &mgmt->signal_watch);
+    ctl_server_open(&mgmt->ctl, &mgmt->loop, mgmt->ctl_listener.fd, ctl_line, mgmt);
+    streams_start(&mgmt->streams, &mgmt->loop, mgmt->dataplane);
+    return 0;
+}
+
+static void
+mgmt_say_ready(struct mgmt *mgmt)
+{
+    struct text line = { 0 };
+
+    mgmt->state = MGMT_RUN;
+    mgmt->ready_ms = loop_now_ms();
+    ready_print(mgmt, &line);
+    log_line(line.bytes);
+    text_fini(&line);
+    notify_send("READY=1");
+}
+
+/* ---- turns ---- */
+
+static bool
+take_mail(struct mgmt *mgmt)
+{
+    bool took = false;
+
+    for (uint32_t i = 0; i < mgmt->dataplane->lcore_count; i++) {
+        struct mail mail;
+        for (int count = 0; count < MAIL_PER_TURN && mail_take(mgmt->dataplane->to_mgmt[i], &mail); count++) {
+            took = true;
+            if (mail.kind == MAIL_LATER_REQUEST) {
+                answers_take(mgmt, mail.p);
+            } else {
+                CHECK(mail.kind == MAIL_SESSIONS_LIST || mail.kind == MAIL_SESSION_KILL);
+                answers_take_page(mgmt, &mail);
+            }
+        }
+    }
+    return took;
+}
+
+/* An lcore whose loop stands still is named, once; it is not ended, because that would lose everything. */
+static void
+look_for_stalled(struct mgmt *mgmt)
+{
+    int32_t stalled = -1;
+
+    for (uint32_t i = 0; i < mgmt->dataplane->lcore_count; i++) {
+        struct lcore *lcore = mgmt->dataplane->lcores[i];
+        uint64_t turns = load_relaxed(&lcore->counters->turns);
+        bool asleep = load_relaxed(&lcore->waker.sleeping) != 0;
+        bool runs = load_relaxed(&lcore->state) == LCORE_RUN;
+        if (runs && !asleep && turns == mgmt->loops_seen[i]) {
+            stalled = (int32_t)i;
+        }
+        mgmt->loops_seen[i] = turns;
+    }
+    if (stalled >= 0 && stalled != mgmt->stalled_lcore) {
+        const struct lcore *lcore = mgmt->dataplane->lcores[stalled];
+        log_error("lcore %d (CPU %d, thread %d) stands still: no turn for a second", stalled, lcore->cpu, lcore->tid);
+    }
+    if (stalled < 0 && mgmt->stalled_lcore >= 0) {
+        log_info("lcore %d turns again", mgmt->stalled_lcore);
+    }
+    mgmt->stalled_lcore = stalled;
+}
+
+static void
+tick_second(struct mgmt *mgmt, int64_t now_ms)
+{
+    metrics_tick(&mgmt->metrics);
+    dataplane_refresh_clock(mgmt->dataplane);
+    look_for_stalled(mgmt);
+    mgmt->second_ms = now_ms;
+}
+
+static uint64_t
+count_activity(const struct mgmt *mgmt)
+{
+    uint64_t activity = 0;
+
+    for (uint32_t i = 0; i < mgmt->dataplane->lcore_count; i++) {
+        const struct lcore_counters *counters = mgmt->dataplane->lcores[i]->counters;
+        activity += load_relaxed(&counters->requests) + load_relaxed(&counters->memory_misses);
+    }
+    return activity;
+}
+
+static void
+mgmt_tick(struct mgmt *mgmt, uint64_t watchdog_ms)
+{
+    int64_t now_ms = loop_now_ms();
+    uint64_t activity = count_activity(mgmt);
+
+    mgmt->idle_ticks = activity != mgmt->activity ? 0 : mgmt->idle_ticks + 1;
+    mgmt->activity = activity;
+    store_manage(mgmt->dataplane->store);
+    answers_tick(mgmt, now_ms);
+    ctl_sessions_tick(now_ms);
+    if (mgmt->state == MGMT_RUN) {
+        streams_tick(&mgmt->streams, now_ms);
+    }
+    if (now_ms - mgmt->ticked_ms >= CTL_TICK_MS) {
+        mgmt->ticked_ms = now_ms;
+        ctl_server_tick(&mgmt->ctl, now_ms);
+    }
+    if (now_ms - mgmt->second_ms >= 1000) {
+        tick_second(mgmt, now_ms);
+    }
+    if (watchdog_ms != 0 && now_ms - mgmt->watchdog_ms >= (int64_t)watchdog_ms && mgmt->stalled_lcore < 0) {
+        mgmt->watchdog_ms = now_ms;
+        notify_send("WATCHDOG=1");
+    }
+}
+
+void
+mgmt_shutdown(struct mgmt *mgmt, const char *by)
+{
+    if (mgmt->state != MGMT_RUN) {
+        return;
+    }
+    log_info("%s: no new connections, ending within %.1f s", by, (double)mgmt->settings->drain_time / 1000);
+    mgmt->state = MGMT_DRAIN;
+    mgmt->drain_begun_ms = loop_now_ms();
+    notify_send("STOPPING=1");
+    streams_stop(&mgmt->streams);
+    dataplane_drain(mgmt->dataplane);
+}
+
+static bool
+drain_is_late(const struct mgmt *mgmt)
+{
+    return mgmt->stop_now || (mgmt->state == MGMT_DRAIN && loop_now_ms() - mgmt->drain_begun_ms >
+                                                               (int64_t)mgmt->settings->drain_time + DRAIN_GRACE_MS);
+}
+
+static void
+mgmt_serve(struct mgmt *mgmt)
+{
+    uint64_t watchdog_ms = notify_watchdog_ms();
+
+    while (!(mgmt->state == MGMT_DRAIN && dataplane_stopped(mgmt->dataplane)) && !drain_is_late(mgmt)) {
+        bool busy = mgmt->idle_ticks < IDLE_TICKS || mgmt->state == MGMT_DRAIN;
+
+        mail_sleep_begin(&mgmt->dataplane->mgmt_waker);
+        bool took = take_mail(mgmt); /* posted before the flag could be seen */
+        loop_turn(&mgmt->loop, took ? 0 : busy ? TICK_MS : TICK_IDLE_MS);
+        mail_sleep_end(&mgmt->dataplane->mgmt_waker);
+        take_mail(mgmt);
+        mgmt_tick(mgmt, watchdog_ms);
+    }
+}
+
+/* ---- the end ---- */
+
+static void
+mgmt_close(struct mgmt *mgmt)
+{
+    int64_t until_ms = loop_now_ms() + FLUSH_MS;
+
+    mgmt->state = MGMT_STOPPED;
+    while (!ctl_server_is_flushed(&mgmt->ctl) && loop_now_ms() < until_ms) {
+        loop_turn(&mgmt->loop, 10);
+    }
+    ctl_server_close(&mgmt->ctl);
+    listener_close(&mgmt->ctl_listener);
+    loop_remove(&mgmt->loop, &mgmt->mail_watch);
+    loop_remove(&mgmt->loop, &mgmt->signal_watch);
+    loop_close(&mgmt->loop);
+    answers_close(&mgmt->answers);
+    metrics_close(&mgmt->metrics);
+    dataplane_close(mgmt->dataplane);
+}
+
+/* Lcores that do not stop cannot be joined; what must not stay behind is removed and the process ends. */
+static _Noreturn void
+mgmt_abandon(struct mgmt *mgmt)
+{
+    for (uint32_t i = 0; i < mgmt->dataplane->lcore_count; i++) {
+        if (load_acquire(&mgmt->dataplane->lcores[i]->state) != LCORE_STOPPED) { /* pairs with lcore_end() */
+            log_error("lcore %u has not drained", i);
+        }
+    }
+    log_error("%s: ending at once", mgmt->stop_now ? "told twice" : "shutdown.drain is over");
+    streams_stop(&mgmt->streams);
+    listener_close(&mgmt->ctl_listener);
+    _exit(1);
+}
+
+int
+mgmt_run(struct mgmt *mgmt)
+{
+    char why[1024] = "";
+
+    mgmt->stalled_lcore = -1;
+    mgmt->ctl_listener.fd = -1;
+    log_open(mgmt->settings->log_level);
+    raise_file_limit(mgmt->settings);
+    if (mgmt_open(mgmt, why, sizeof(why)) != 0) {
+        log_error("%s", why);
+        streams_stop(&mgmt->streams);
+        listener_close(&mgmt->ctl_listener);
+        return 1; /* what else was opened ends with the process */
+    }
+    mgmt->second_ms = loop_now_ms();
+    mgmt_say_ready(mgmt);
+    mgmt_serve(mgmt);
+    if (!dataplane_stopped(mgmt->dataplane)) {
+        mgmt_abandon(mgmt);
+    }
+    int64_t drained_ms = loop_now_ms() - mgmt->drain_begun_ms;
+    mgmt_close(mgmt);
+    log_info("stopped after %.2f s", (double)drained_ms / 1000);
+    return 0;
+}

@@ -1,0 +1,67 @@
+/* mgmt.h - the management core: one thread that owns the listeners, the management socket, signals, metrics and page
+ * population, and answers what lcores leave to it. It may sleep; the data plane never waits for it. */
+#pragma once
+#include "config/paths.h"
+#include "dataplane/dataplane.h"
+#include "mgmt/answer.h"
+#include "mgmt/ctl_server.h"
+#include "mgmt/metrics.h"
+#include "mgmt/streams.h"
+
+#define MGMT_REDIS_VERSION "7.0.15" /* what stock clients branch on */
+
+enum mgmt_state {
+    MGMT_BOOT,
+    MGMT_RUN,
+    MGMT_DRAIN,  /* SIGTERM or `shutdown`: no new sessions, lcores finish */
+    MGMT_STOPPED /* every lcore has stopped */
+};
+
+struct mgmt {
+    struct settings *settings;
+    const char *settings_path; /* "" for built-in defaults */
+    struct dataplane *dataplane;
+    enum mgmt_state state;
+    int64_t begun_ms, ready_ms, drain_begun_ms; /* monotonic */
+
+    struct loop loop;
+    struct watch mail_watch, signal_watch;
+    struct streams streams;
+    struct listener ctl_listener;
+    struct ctl_server ctl;
+    struct metrics metrics;
+    struct answers answers;
+
+    char ctl_path[PATHS_SOCKET_BYTES], unix_path[PATHS_SOCKET_BYTES]; /* "" for none */
+    bool stop_now;                                                    /* a second signal */
+    int32_t stalled_lcore;                                            /* -1: none */
+    uint64_t loops_seen[LIMIT_LCORES];
+    uint32_t idle_ticks;
+    int64_t ticked_ms, second_ms, watchdog_ms;
+    uint64_t activity;
+};
+
+/* Open everything, serve until told to stop, drain, close. Returns the program's exit status. */
+int mgmt_run(struct mgmt *mgmt);
+
+/* Begin to drain, as SIGTERM does. */
+void mgmt_shutdown(struct mgmt *mgmt, const char *by);
+
+/* Every lcore turns and none drains. */
+bool mgmt_is_ready(const struct mgmt *mgmt);
+const char *mgmt_state_text(const struct mgmt *mgmt);
+/* The clock that stamps are made from: "tsc", "cntvct" or "shared counter". */
+const char *mgmt_clock_text(const struct mgmt *mgmt);
+
+/* ---- signals.c ---- */
+
+/* Handlers for SIGTERM, SIGINT and SIGHUP that write to an eventfd, which is returned; SIGPIPE is ignored. After
+ * modules were opened: libraries below libfabric install handlers of their own. */
+int signals_open(void);
+/* Signals since the last call, as a set of 1 << number. */
+uint64_t signals_take(int fd);
+
+/* ---- ready.c ---- */
+
+/* The line that says where the appliance can be reached, as settings want it. */
+void ready_print(const struct mgmt *mgmt, struct text *out);
