@@ -13,25 +13,43 @@ struct memory_config {
     uint64_t reserve_bytes; /* address range; not touched */
     uint64_t limit_bytes;   /* live: memory_set_limit() */
     uint64_t ahead_bytes;   /* populated pages kept ready: the low-water mark */
-    bool huge_pages;        /* try hugetlb, else transparent */
+    bool huge_pages;        /* hugetlb when enough are free for the whole range, else transparent */
 };
 
 /* 0, or -errno logged by the caller. The first ahead_bytes are populated before it returns. */
 int memory_open(const struct memory_config *config, struct memory **out);
 void memory_close(struct memory *memory);
 
-/* 16-byte aligned, `bytes` up to MEMORY_BLOCK_MAX. NULL: no populated page (try next turn) or at the limit. Lcore-safe:
- * no system call, no lock, bounded. A block may be given by another member than took it. */
+/* The cache of member `index`, its counters touched; NULL: taken. Boot of a member; the member's own thread. */
+struct memory_cache *memory_join(struct memory *memory, uint32_t index);
+/* Every free block it kept goes back to its slab. */
+void memory_leave(struct memory_cache *cache);
+
+/* 16-byte aligned, a power of two up to 64 KiB to its own size; `bytes` up to MEMORY_BLOCK_MAX. Not zeroed. NULL: no
+ * populated page (try next turn) or at the limit. Lcore-safe: no system call, no lock, bounded. A block may be given by
+ * another member than took it. */
 #define MEMORY_BLOCK_MAX (2 * 1024 * 1024 - 4096)
 void *memory_take(struct memory_cache *cache, size_t bytes);
 void memory_give(struct memory_cache *cache, void *block, size_t bytes);
 
+/* As memory_take(), from the pages kept back for what must work when memory is full: commands that shrink, rebuilding
+ * the index, a session's first buffer. */
+void *memory_take_reserve(struct memory_cache *cache, size_t bytes);
+
+/* Why the cache's last take answered NULL. MEMORY_AT_LIMIT only after the management core found nothing to free. */
+enum memory_refusal { MEMORY_NO_PAGE, MEMORY_AT_LIMIT };
+enum memory_refusal memory_refusal(const struct memory_cache *cache);
+
 /* What a block of `bytes` really occupies. */
 size_t memory_class_bytes(size_t bytes);
 
-/* At or above the limit: commands flagged DENYOOM are refused. One relaxed load. */
+/* At or above the limit: commands flagged DENYOOM are refused. One relaxed load; as fresh as the last memory_manage().
+ * The cap itself does not depend on it: no page beyond the limit is ever taken. */
 bool memory_over_limit(const struct memory *memory);
 void memory_set_limit(struct memory *memory, uint64_t limit_bytes);
+
+/* One bounded step of giving a member's free blocks back to their slabs; does nothing unless memory is short. */
+void memory_trim(struct memory_cache *cache);
 
 /* Management core, about every millisecond: populate up to the low-water mark; give back what is over it. Returns the
  * bytes populated now. May take milliseconds. */
@@ -42,7 +60,7 @@ struct memory_stats {
     uint64_t populated_bytes; /* resident */
     uint64_t free_page_bytes; /* populated, in no slab */
     uint64_t used_bytes;      /* in blocks handed out, class size */
-    uint64_t slack_bytes;     /* free blocks inside slab pages and magazines */
+    uint64_t slack_bytes;     /* free blocks inside slab pages and magazines, and the pages' unusable ends */
     uint64_t page_misses;     /* memory_take() that found no populated page */
     uint64_t huge_page_bytes; /* hugetlb */
 };

@@ -8,7 +8,8 @@
 #include "config/limits.h"
 #include "config/sync.h"
 
-enum record_type { RECORD_STRING = 1, RECORD_HASH = 2, RECORD_ZSET = 3 };
+/* Type 0 is a ghost: what DEL leaves in the index; it has a key and a stamp, and store_find() never answers it. */
+enum record_type { RECORD_GHOST = 0, RECORD_STRING = 1, RECORD_HASH = 2, RECORD_ZSET = 3 };
 
 #define RECORD_NO_EXPIRY    INT64_MIN
 #define RECORD_HEADER_BYTES 16
@@ -66,4 +67,11 @@ static inline uint8_t *
 record_value_room(struct record *record)
 {
     return record->payload + record_key_at(record) + record->key_bytes;
+}
+
+/* The whole of it, as asked from memory. */
+static inline size_t
+record_bytes(const struct record *record)
+{
+    return RECORD_HEADER_BYTES + record_key_at(record) + record->key_bytes + record->value_bytes;
 }

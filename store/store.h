@@ -90,9 +90,18 @@ enum store_status store_update(struct store_member *member, struct slice key, ui
 struct record *store_record(struct store_member *member, enum record_type type, struct slice key, size_t value_bytes,
                             int64_t expires_at_ms);
 
-/* The empty function that logs and replication will hang on: once per published change. NULL record: removed. */
+/* The empty function that logs and replication will hang on: once per published change. NULL record: removed. NULL
+ * key.data: everything stamped up to `stamp` is gone. Called by the member that made the change, after it; calls of
+ * several members come in any order: the stamps give it. */
 typedef void (*store_published_fn)(void *context, struct slice key, uint64_t stamp, const struct record *record);
 void store_set_published(struct store *store, store_published_fn published, void *context); /* before members join */
+
+/* Give a memory_take()n block back once no member can hold a pointer to it any more: for lock-free structures outside
+ * the store (the channel directory). Bounded limbo: counted like the store's own. */
+void store_retire(struct store_member *member, void *block, size_t bytes);
+/* Before unlinking: whether so many blocks (at most STORE_RETIRE_BLOCKS) may be retired now. False: try next turn. */
+bool store_may_retire(const struct store_member *member, uint32_t blocks);
+#define STORE_RETIRE_BLOCKS 256
 
 /* Every key stamped before now is gone, at one moment for everybody; memory is freed later in bounded steps. */
 enum store_status store_flush(struct store_member *member);
@@ -106,6 +115,7 @@ struct store_stats {
     uint64_t expired_keys, evicted_keys, hits, misses;
     uint64_t flushes, update_retries, try_laters, oom_refusals;
     uint64_t chain_buckets_max; /* longest chain met by housekeeping */
+    uint64_t rebuilds;          /* segments that got a new table */
     int32_t stalled_member;     /* index, or -1: has not quiesced for STORE_STALL_MS */
     uint64_t stalled_ms;
 };
@@ -115,3 +125,7 @@ void store_stats(const struct store *store, struct store_stats *out);
 uint64_t store_keys(const struct store *store); /* DBSIZE: cheap sum of members' counters */
 /* Management core, about every millisecond: memory_manage() and the stalled member. */
 void store_manage(struct store *store);
+/* memory.limit, live. Management core. */
+void store_set_limit(struct store *store, uint64_t limit_bytes);
+/* Of the last store_stats(): the name that the stalled member joined with. */
+const char *store_member_name(const struct store *store, uint32_t index);

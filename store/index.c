@@ -1,0 +1,62 @@
+#include "store/index.h"
+#include "store/store_layout.h"
+
+/* Index blocks come from the reserve: what shrinks must work when memory is full, and a segment may need a rebuild. */
+struct index_bucket *
+index_table_take(struct store_member *member, uint32_t log2, uint64_t slot_fill, uint64_t link_fill)
+{
+    size_t bytes = sizeof(struct index_bucket) << log2;
+    struct index_bucket *first = memory_take_reserve(member->cache, bytes);
+    if (first == NULL) {
+        return NULL;
+    }
+    for (uint32_t i = 0; i < 1u << log2; i++) {
+        for (uint32_t j = 0; j < INDEX_BUCKET_SLOTS; j++) {
+            store_relaxed(&first[i].slots[j], slot_fill);
+        }
+        store_relaxed(&first[i].link, link_fill);
+    }
+    counter_move(&member->counters.index_bytes, (int64_t)memory_class_bytes(bytes));
+    return first;
+}
+
+struct index_bucket *
+index_bucket_take(struct store_member *member, uint64_t slot_fill, uint64_t link_fill)
+{
+    return index_table_take(member, 0, slot_fill, link_fill);
+}
+
+void
+index_blocks_give(struct store_member *member, struct index_bucket *first, uint32_t buckets)
+{
+    size_t bytes = sizeof(struct index_bucket) * buckets;
+    counter_move(&member->counters.index_bytes, -(int64_t)memory_class_bytes(bytes));
+    memory_give(member->cache, first, bytes);
+}
+
+void
+index_blocks_retire(struct store_member *member, struct index_bucket *first, uint32_t buckets)
+{
+    size_t bytes = sizeof(struct index_bucket) * buckets;
+    counter_move(&member->counters.index_bytes, -(int64_t)memory_class_bytes(bytes));
+    limbo_retire(&member->limbo, first, bytes);
+}
+
+bool
+index_first_table(struct store_member *member, uint64_t hash)
+{
+    struct index *index = &member->store->index;
+    uint32_t segment = index_segment_of(index, hash);
+    struct index_bucket *first = index_table_take(member, index->first_log2, SLOT_EMPTY, 0);
+    if (first == NULL) {
+        return false;
+    }
+    uint64_t none = 0, table = (uint64_t)(uintptr_t)first | index->first_log2;
+    /* release: pairs with the acquire in index_look() */
+    if (!cas_acq_rel(&index->directory[segment], &none, table)) {
+        index_blocks_give(member, first, 1u << index->first_log2);
+        return true; /* somebody else was faster */
+    }
+    or_relaxed(&index->occupied[segment / 64], 1ull << segment % 64);
+    return true;
+}

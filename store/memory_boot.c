@@ -1,0 +1,352 @@
+/* The management core's side of memory: everything that makes a system call. */
+#include "store/memory_layout.h"
+#include "store/memory_poison.h"
+#include <errno.h>
+#include <sys/mman.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+#define MANAGE_PAGES_A_CALL 16  /* populated at most: 16 x 4 ms when never touched before */
+#define MANAGE_GIVE_TURNS   16  /* one page back to the system every so many calls */
+#define MANAGE_SWEEP_TURNS  128 /* calls between looks for wholly free spans when memory is plenty */
+#define META_BYTES_A_PAGE   (sizeof(struct memory_page) + MEMORY_PAGE_SLABS * sizeof(struct memory_span))
+
+static void *
+range_map(size_t bytes, int flags)
+{
+    void *range = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | flags, -1, 0);
+    return range == MAP_FAILED ? NULL : range;
+}
+
+/* The address range, aligned to pages: hugetlb when the kernel can promise all of it. */
+static int
+memory_map(struct memory *memory, bool huge_pages)
+{
+    size_t bytes = (size_t)memory->page_count << MEMORY_PAGE_SHIFT;
+    if (huge_pages) {
+        memory->range_bytes = bytes;
+        memory->range = range_map(bytes, MAP_HUGETLB);
+        memory->huge_tlb = memory->range != NULL;
+    }
+    if (memory->range == NULL) {
+        memory->range_bytes = bytes + MEMORY_PAGE_BYTES;
+        memory->range = range_map(memory->range_bytes, MAP_NORESERVE);
+    }
+    if (memory->range == NULL) {
+        return -errno;
+    }
+    memory->base = (uint8_t *)ALIGN_UP((uintptr_t)memory->range, MEMORY_PAGE_BYTES);
+    if (!memory->huge_tlb) {
+        (void)madvise(memory->base, bytes, huge_pages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); /* a wish: 4 KiB pages work */
+    }
+    CHECK((uintptr_t)memory->base + bytes < 1ull << 48); /* slots of the index hold 48-bit addresses */
+    return 0;
+}
+
+static int
+memory_map_records(struct memory *memory)
+{
+    memory->pages_bytes = memory->page_count * sizeof(struct memory_page);
+    memory->slabs_bytes = memory->page_count * MEMORY_PAGE_SLABS * sizeof(struct memory_span);
+    memory->pages = range_map(memory->pages_bytes, MAP_NORESERVE);
+    memory->slabs = range_map(memory->slabs_bytes, MAP_NORESERVE);
+    memory->returned = calloc(memory->page_count, sizeof(uint32_t));
+    return memory->pages == NULL || memory->slabs == NULL || memory->returned == NULL ? -ENOMEM : 0;
+}
+
+static void
+memory_init_classes(struct memory *memory)
+{
+    uint32_t index = 0;
+    for (size_t bytes = 1; index < MEMORY_CLASSES; index++) {
+        struct memory_class *class = &memory->classes[index];
+        bool small = index < MEMORY_SMALL_CLASSES;
+        class->bytes = (uint32_t)memory_class_bytes(bytes);
+        CHECK(memory_class(bytes) == index && memory_class(class->bytes) == index);
+        class->total = (uint32_t)((small ? MEMORY_SLAB_BYTES : MEMORY_PAGE_BYTES) / class->bytes);
+        class->magazine = (uint32_t)MIN(MEMORY_MAGAZINE_BYTES / class->bytes, (uint64_t)MEMORY_MAGAZINE);
+        class->batch = class->magazine / 2;
+        store_relaxed(&class->stack.head, (uint64_t)MEMORY_NONE);
+        class->stack.spans = small ? (char *)memory->slabs : (char *)memory->pages;
+        class->stack.stride = small ? sizeof(struct memory_span) : sizeof(struct memory_page);
+        bytes = class->bytes + 1;
+    }
+    CHECK(memory->classes[MEMORY_SLAB_CLASS].bytes == MEMORY_SLAB_BYTES);
+    store_relaxed(&memory->free_pages.head, (uint64_t)MEMORY_NONE);
+    memory->free_pages.spans = (char *)memory->pages;
+    memory->free_pages.stride = sizeof(struct memory_page);
+}
+
+int
+memory_open(const struct memory_config *config, struct memory **out)
+{
+    struct memory *memory = range_map(sizeof(*memory), 0);
+    if (memory == NULL) {
+        return -ENOMEM;
+    }
+    memory->page_count = (uint32_t)MIN(MAX(config->reserve_bytes >> MEMORY_PAGE_SHIFT, 4ull), (uint64_t)INT32_MAX);
+    int rc = memory_map(memory, config->huge_pages);
+    if (rc == 0) {
+        rc = memory_map_records(memory);
+    }
+    if (rc != 0) {
+        memory_close(memory);
+        return rc;
+    }
+    memory_init_classes(memory);
+    store_relaxed(&memory->ahead_pages, (uint32_t)MIN(config->ahead_bytes >> MEMORY_PAGE_SHIFT, memory->page_count));
+    memory_set_limit(memory, config->limit_bytes);
+    uint32_t want = MIN(load_relaxed(&memory->ahead_pages), load_relaxed(&memory->pages_limit));
+    while (load_relaxed(&memory->pages_free) < want) {
+        if (memory_manage(memory) == 0) {
+            memory_close(memory);
+            return -ENOMEM;
+        }
+    }
+    *out = memory;
+    return 0;
+}
+
+void
+memory_close(struct memory *memory)
+{
+    if (memory->base != NULL) {
+        memory_unpoison(memory->base, (size_t)memory->page_count << MEMORY_PAGE_SHIFT);
+    }
+    if (memory->range != NULL) {
+        munmap(memory->range, memory->range_bytes);
+    }
+    if (memory->pages != NULL) {
+        munmap(memory->pages, memory->pages_bytes);
+    }
+    if (memory->slabs != NULL) {
+        munmap(memory->slabs, memory->slabs_bytes);
+    }
+    free(memory->returned);
+    munmap(memory, sizeof(*memory));
+}
+
+struct memory_cache *
+memory_join(struct memory *memory, uint32_t index)
+{
+    if (index >= LIMIT_MEMBERS || memory->caches[index].joined) {
+        return NULL;
+    }
+    struct memory_cache *cache = &memory->caches[index];
+    memset(cache->magazines, 0, sizeof(cache->magazines)); /* touched here, not while serving */
+    cache->memory = memory;
+    cache->joined = true;
+    return cache;
+}
+
+void
+memory_leave(struct memory_cache *cache)
+{
+    for (uint32_t class_index = 0; class_index < MEMORY_SMALL_CLASSES; class_index++) {
+        while (memory_cache_drain(cache, class_index, MEMORY_TRIES)) {
+        }
+    }
+    cache->joined = false;
+}
+
+void
+memory_set_limit(struct memory *memory, uint64_t limit_bytes)
+{
+    uint64_t pages = limit_bytes / (MEMORY_PAGE_BYTES + META_BYTES_A_PAGE);
+    uint32_t limit = (uint32_t)MIN(MAX(pages, 4ull), memory->page_count);
+    store_relaxed(&memory->limit_bytes, limit_bytes);
+    store_relaxed(&memory->pages_reserve, MIN(MAX(limit / 16, 1u), 32u));
+    store_relaxed(&memory->pages_limit, limit);
+}
+
+/* ---- spans that became wholly free ---- */
+
+/* False: it is not, or not any more, wholly free. */
+static bool
+span_retire(struct memory_span *span)
+{
+    uint64_t word = load_acquire(&span->word);
+    /* all blocks at once, by the same word that takers and givers change: none can be out, none can be taken */
+    return span_free(word) == span->total && cas_acq_rel(&span->word, &word, 0);
+}
+
+/* Takers meanwhile find the class's stack empty and open a new span: seldom, and only a few. */
+static void
+class_sweep(struct memory *memory, uint32_t class_index, uint32_t keep)
+{
+    struct memory_class *class = &memory->classes[class_index];
+    uint32_t index = memory_stack_pop_all(&class->stack), next;
+    for (; index != MEMORY_NONE; index = next) {
+        struct memory_span *span = memory_stack_span(&class->stack, index);
+        next = load_relaxed(&span->next);
+        if ((int32_t)load_relaxed(&class->empty_spans) <= (int32_t)keep || !span_retire(span)) {
+            memory_stack_push(&class->stack, index);
+            continue;
+        }
+        sub_relaxed(&class->empty_spans, 1);
+        if (class_index < MEMORY_SMALL_CLASSES) {
+            memory_page_give(memory, MEMORY_SLAB_CLASS, memory->base + ((size_t)index << MEMORY_SLAB_SHIFT));
+        } else {
+            memory_stack_push(&memory->free_pages, index);
+            add_relaxed(&memory->pages_free, 1);
+            sub_relaxed(&memory->pages_used, 1);
+        }
+    }
+}
+
+/* The depot's chains go home, so that their slabs can become wholly free. */
+static void
+class_empty_depot(struct memory *memory, uint32_t class_index)
+{
+    for (uint32_t i = 0; i < MEMORY_DEPOT_CHAINS; i++) {
+        void *block = (void *)exchange_acq_rel(&memory->classes[class_index].depot[i], (uintptr_t)0);
+        while (block != NULL) {
+            void *next = memory_linked(block);
+            memory_slab_give(memory, class_index, block, block, 1);
+            block = next;
+        }
+    }
+}
+
+static void
+memory_sweep(struct memory *memory, bool pressure)
+{
+    for (uint32_t i = 0; i < MEMORY_CLASSES; i++) {
+        if (pressure && i < MEMORY_SMALL_CLASSES) {
+            class_empty_depot(memory, i);
+        }
+        uint32_t keep = pressure ? 0 : 1;
+        if ((int32_t)load_relaxed(&memory->classes[i].empty_spans) > (int32_t)keep) {
+            class_sweep(memory, i, keep);
+        }
+    }
+}
+
+/* ---- pages between the system and the lcores ---- */
+
+static bool
+page_populate(struct memory *memory, uint32_t index)
+{
+    uint8_t *page = memory->base + ((size_t)index << MEMORY_PAGE_SHIFT);
+    if (madvise(page, MEMORY_PAGE_BYTES, MADV_POPULATE_WRITE) != 0) {
+        if (errno != EINVAL || memory->huge_tlb) {
+            return false; /* no memory: tried again at the next call */
+        }
+        for (size_t at = 0; at < MEMORY_PAGE_BYTES;
+             at += 4096) { /* a kernel before 5.14; nobody else has the page yet */
+            memset(page + at, 0, 1);
+        }
+    }
+    memory_poison(page, MEMORY_PAGE_BYTES);
+    /* its records too, so that no lcore is the first to touch them */
+    struct memory_page *record = &memory->pages[index];
+    store_relaxed(&record->span.word, 0);
+    for (uint32_t i = 0; i < MEMORY_PAGE_SLABS; i++) {
+        store_relaxed(&memory->slabs[index * MEMORY_PAGE_SLABS + i].word, 0);
+    }
+    memory_stack_push(&memory->free_pages, index);
+    add_relaxed(&memory->pages_free, 1);
+    counter_add(&memory->pages_populated, 1);
+    return true;
+}
+
+static bool
+page_return(struct memory *memory)
+{
+    uint32_t index = memory_stack_pop(&memory->free_pages);
+    if (index == MEMORY_NONE) {
+        return false;
+    }
+    sub_relaxed(&memory->pages_free, 1);
+    uint8_t *page = memory->base + ((size_t)index << MEMORY_PAGE_SHIFT);
+    memory_unpoison(page, MEMORY_PAGE_BYTES);
+    if (madvise(page, MEMORY_PAGE_BYTES, MADV_DONTNEED) != 0) { /* hugetlb before 5.18: keep it */
+        memory_stack_push(&memory->free_pages, index);
+        add_relaxed(&memory->pages_free, 1);
+        return false;
+    }
+    memory->returned[memory->returned_count++] = index;
+    store_relaxed(&memory->pages_populated, load_relaxed(&memory->pages_populated) - 1);
+    return true;
+}
+
+static uint64_t
+memory_populate(struct memory *memory)
+{
+    uint32_t ahead = load_relaxed(&memory->ahead_pages), limit = load_relaxed(&memory->pages_limit), done = 0;
+    while (done < MANAGE_PAGES_A_CALL && load_relaxed(&memory->pages_free) < ahead &&
+           load_relaxed(&memory->pages_populated) < limit) {
+        bool again = memory->returned_count != 0;
+        if (!again && memory->never_populated == memory->page_count) {
+            break;
+        }
+        uint32_t index = again ? memory->returned[memory->returned_count - 1] : memory->never_populated;
+        if (!page_populate(memory, index)) {
+            break;
+        }
+        if (again) {
+            memory->returned_count--;
+        } else {
+            memory->never_populated++;
+        }
+        done++;
+    }
+    return (uint64_t)done << MEMORY_PAGE_SHIFT;
+}
+
+static uint64_t
+memory_used(const struct memory *memory)
+{
+    uint64_t used = 0;
+    for (uint32_t i = 0; i < LIMIT_MEMBERS; i++) {
+        used += load_relaxed(&memory->caches[i].taken_bytes) - load_relaxed(&memory->caches[i].given_bytes);
+    }
+    return (int64_t)used < 0 ? 0 : used; /* counters of several threads, read one after the other */
+}
+
+uint64_t
+memory_manage(struct memory *memory)
+{
+    uint32_t limit = load_relaxed(&memory->pages_limit), kept = load_relaxed(&memory->pages_reserve);
+    bool full = load_relaxed(&memory->pages_used) + kept >= limit;
+    bool low = load_relaxed(&memory->pages_free) * 2 < load_relaxed(&memory->ahead_pages);
+    uint32_t turn = memory->manage_turn++;
+
+    store_relaxed(&memory->pressure, full);
+    if (full || low || turn % MANAGE_SWEEP_TURNS == 0) {
+        memory_sweep(memory, full);
+    }
+    /* at the limit, and nothing became free in a whole turn of the management core: tell writers not to wait */
+    store_relaxed(&memory->exhausted, full && load_relaxed(&memory->pages_used) + kept >= limit);
+    store_relaxed(&memory->over_limit, memory_used(memory) >= (uint64_t)(limit - kept) << MEMORY_PAGE_SHIFT);
+
+    uint64_t populated = memory_populate(memory);
+    bool above_limit = load_relaxed(&memory->pages_populated) > limit;
+    bool plenty = load_relaxed(&memory->pages_free) > 2 * load_relaxed(&memory->ahead_pages);
+    if (above_limit || (plenty && turn % MANAGE_GIVE_TURNS == 0)) {
+        (void)page_return(memory);
+    }
+    return populated;
+}
+
+void
+memory_stats(const struct memory *memory, struct memory_stats *out)
+{
+    uint64_t used_pages = load_relaxed(&memory->pages_used), misses = 0;
+    for (uint32_t i = 0; i < LIMIT_MEMBERS; i++) {
+        misses += load_relaxed(&memory->caches[i].page_misses);
+    }
+    *out = (struct memory_stats){
+        .reserve_bytes = (uint64_t)memory->page_count << MEMORY_PAGE_SHIFT,
+        .limit_bytes = load_relaxed(&memory->limit_bytes),
+        .populated_bytes = (uint64_t)load_relaxed(&memory->pages_populated) << MEMORY_PAGE_SHIFT,
+        .free_page_bytes = (uint64_t)load_relaxed(&memory->pages_free) << MEMORY_PAGE_SHIFT,
+        .used_bytes = memory_used(memory),
+        .page_misses = misses,
+        .huge_page_bytes = memory->huge_tlb ? (uint64_t)load_relaxed(&memory->pages_populated) << MEMORY_PAGE_SHIFT : 0,
+    };
+    uint64_t in_classes = used_pages << MEMORY_PAGE_SHIFT;
+    out->slack_bytes = in_classes > out->used_bytes ? in_classes - out->used_bytes : 0;
+}

@@ -1,0 +1,458 @@
+#include "store/rebuild.h"
+
+#define GROUP_MAX_LOG2  3 /* a table grows or shrinks 8-fold at most, so a group is bounded */
+#define GROUP_MAX       (1 << GROUP_MAX_LOG2)
+#define EXAMINE_BUCKETS 32 /* a step */
+#define MOVE_GROUPS     8  /* a step: some 40 records, prefetched */
+#define KEYS_A_BUCKET   4  /* of 7 slots, after a rebuild at most */
+
+/* Where the next record of one target chain goes. */
+struct group_target {
+    struct index_bucket *bucket;
+    uint32_t slot;
+};
+
+struct group {
+    struct store_member *member;
+    struct index_segment *segment;
+    uint64_t from, to;    /* tables */
+    uint32_t first, step; /* buckets first, first + step, first + 2 step ... of either table */
+    uint32_t source_count, target_count;
+    struct group_target targets[GROUP_MAX];
+};
+
+enum move_status {
+    MOVE_ON,
+    MOVE_LATE, /* others finished copying this group */
+    MOVE_NO_MEMORY,
+};
+
+static inline uint32_t
+table_log2(uint64_t table)
+{
+    return (uint32_t)(table & INDEX_LOG2_MASK);
+}
+
+static struct index_bucket *
+group_source(const struct group *group, uint32_t i)
+{
+    return link_bucket(group->from) + group->first + i * group->step;
+}
+
+/* ---- freezing ---- */
+
+static void
+slot_freeze(_Atomic uint64_t *slot)
+{
+    uint64_t word = load_acquire(slot);
+    while ((word & SLOT_FROZEN) == 0 && slot_kind(word) != SLOT_TOMB) {
+        /* release: whoever finds it frozen finds the new table in segment->next */
+        if (cas_acq_rel(slot, &word, word | SLOT_FROZEN)) {
+            break;
+        }
+    }
+}
+
+/* Slots behind the first EMPTY one need none: no one inserts beyond a frozen frontier. */
+static enum move_status
+chain_freeze(struct index_bucket *bucket)
+{
+    for (;;) {
+        for (uint32_t i = 0; i < INDEX_BUCKET_SLOTS; i++) {
+            slot_freeze(&bucket->slots[i]);
+            if (slot_kind(load_relaxed(&bucket->slots[i])) == SLOT_EMPTY) {
+                return MOVE_ON;
+            }
+        }
+        uint64_t link = load_acquire(&bucket->link); /* pairs with change_append() */
+        while (link == 0 && !cas_acq_rel(&bucket->link, &link, LINK_FROZEN)) {
+        }
+        if ((link & LINK_FORWARDED) != 0) {
+            return MOVE_LATE;
+        }
+        bucket = link_bucket(link);
+        if (bucket == NULL) {
+            return MOVE_ON;
+        }
+    }
+}
+
+/* ---- copying ---- */
+
+/* The target chain needs one more bucket; all helpers agree that it does. */
+static enum move_status
+target_extend(struct group *group, struct group_target *target)
+{
+    uint64_t link = load_acquire(&target->bucket->link); /* pairs with the CAS below by another helper */
+    if (link == LINK_INIT) {
+        struct index_bucket *more = index_bucket_take(group->member, SLOT_INIT, LINK_INIT);
+        if (more == NULL) {
+            return MOVE_NO_MEMORY;
+        }
+        if (cas_acq_rel(&target->bucket->link, &link, (uint64_t)(uintptr_t)more)) {
+            add_relaxed(&group->segment->appended, 1);
+            link = (uint64_t)(uintptr_t)more;
+        } else {
+            index_blocks_give(group->member, more, 1);
+        }
+    }
+    if ((link & (LINK_FORWARDED | LINK_INIT)) != 0 || link_bucket(link) == NULL) {
+        return MOVE_LATE; /* the target is in use, and even moving on itself */
+    }
+    target->bucket = link_bucket(link);
+    target->slot = 0;
+    return MOVE_ON;
+}
+
+static enum move_status
+target_put(struct group *group, struct group_target *target, uint64_t word)
+{
+    if (target->slot == INDEX_BUCKET_SLOTS) {
+        enum move_status status = target_extend(group, target);
+        if (status != MOVE_ON) {
+            return status;
+        }
+    }
+    uint64_t init = SLOT_INIT;
+    (void)cas_acq_rel(&target->bucket->slots[target->slot], &init, word & ~SLOT_FROZEN); /* or another helper did */
+    target->slot++;
+    return MOVE_ON;
+}
+
+static enum move_status
+bucket_copy(struct group *group, struct index_bucket *bucket, bool *end)
+{
+    uint64_t words[INDEX_BUCKET_SLOTS];
+    uint32_t count = 0;
+    for (; count < INDEX_BUCKET_SLOTS; count++) {
+        words[count] = load_acquire(&bucket->slots[count]); /* pairs with the CAS that published the record */
+        *end = slot_kind(words[count]) == SLOT_EMPTY;
+        if (*end) {
+            break;
+        }
+        if (group->target_count > 1 && slot_is_record(words[count])) {
+            PREFETCH(slot_record(words[count]));
+        }
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        if (!slot_is_record(words[i])) {
+            continue;
+        }
+        uint32_t to = 0;
+        if (group->target_count > 1) {
+            uint64_t hash = store_hash(group->member->store, record_key(slot_record(words[i])));
+            to = (uint32_t)(hash & ((1u << table_log2(group->to)) - 1)) / group->step;
+        }
+        enum move_status status = target_put(group, &group->targets[to], words[i]);
+        if (status != MOVE_ON) {
+            return status;
+        }
+    }
+    return MOVE_ON;
+}
+
+static enum move_status
+chain_copy(struct group *group, struct index_bucket *bucket)
+{
+    for (;;) {
+        bool end = false;
+        uint64_t link = load_acquire(&bucket->link); /* before the slots: see index_look() */
+        if ((link & LINK_FORWARDED) != 0) {
+            return MOVE_LATE;
+        }
+        enum move_status status = bucket_copy(group, bucket, &end);
+        bucket = link_bucket(link);
+        if (status != MOVE_ON || end || bucket == NULL) {
+            return status;
+        }
+    }
+}
+
+static enum move_status
+group_copy(struct group *group)
+{
+    for (uint32_t i = 0; i < group->target_count; i++) {
+        group->targets[i] = (struct group_target){ link_bucket(group->to) + group->first + i * group->step, 0 };
+    }
+    for (uint32_t i = 0; i < group->source_count; i++) {
+        enum move_status status = chain_copy(group, group_source(group, i));
+        if (status != MOVE_ON) {
+            return status;
+        }
+    }
+    for (uint32_t i = 0; i < group->target_count; i++) {
+        struct group_target *target = &group->targets[i];
+        for (; target->slot < INDEX_BUCKET_SLOTS; target->slot++) {
+            uint64_t init = SLOT_INIT;
+            (void)cas_acq_rel(&target->bucket->slots[target->slot], &init, SLOT_EMPTY);
+        }
+        uint64_t init = LINK_INIT;
+        (void)cas_acq_rel(&target->bucket->link, &init, 0);
+    }
+    return MOVE_ON;
+}
+
+/* ---- forwarding ---- */
+
+/* What the winner of forwarding a chain has to retire: ghosts, and the buckets behind the head. */
+static uint32_t
+chain_leftovers(struct store_member *member, struct index_bucket *head, uint64_t head_link, bool retire)
+{
+    uint32_t count = 0;
+    uint64_t link = head_link;
+    for (struct index_bucket *bucket = head; bucket != NULL;) {
+        for (uint32_t i = 0; i < INDEX_BUCKET_SLOTS; i++) {
+            uint64_t word = load_relaxed(&bucket->slots[i]);
+            if (slot_kind(word) == SLOT_GHOST) {
+                count++;
+                if (retire) {
+                    counter_move(&member->counters.ghosts, -1);
+                    member_retire_record(member, slot_record(word));
+                }
+            }
+        }
+        struct index_bucket *next = link_bucket(link);
+        link = next != NULL ? load_acquire(&next->link) : 0;
+        if (bucket != head) {
+            count++;
+            if (retire) {
+                index_blocks_retire(member, bucket, 1);
+            }
+        }
+        bucket = next;
+    }
+    return count;
+}
+
+/* All buckets are FORWARDED; this member saw the last one go. */
+static void
+rebuild_finish(struct group *group)
+{
+    struct index *index = &group->member->store->index;
+    uint32_t segment = (uint32_t)(group->segment - index->segments);
+    store_release(&index->directory[segment], group->to); /* pairs with the acquire in index_look() */
+    store_release(&group->segment->next, 0);              /* pairs with the CAS in rebuild_begin() */
+    index_blocks_retire(group->member, link_bucket(group->from), 1u << table_log2(group->from));
+    counter_add(&group->member->counters.rebuilds, 1);
+}
+
+static enum rebuild_status
+group_forward(struct group *group)
+{
+    for (uint32_t i = 0; i < group->source_count; i++) {
+        struct index_bucket *head = group_source(group, i);
+        uint64_t link = load_acquire(&head->link);
+        if ((link & LINK_FORWARDED) != 0) {
+            continue;
+        }
+        struct limbo *limbo = &group->member->limbo;
+        if (limbo->tail - limbo->head + chain_leftovers(group->member, head, link, false) + 1 > LIMBO_BLOCKS) {
+            return REBUILD_LATER;
+        }
+        uint64_t forward = (group->to & INDEX_ADDRESS_MASK) | LINK_FORWARDED | LINK_FROZEN |
+                           (uint64_t)table_log2(group->to) << LINK_LOG2_SHIFT;
+        /* release: pairs with the acquire in index_look(); the new buckets are complete */
+        if (cas_acq_rel(&head->link, &link, forward)) {
+            (void)chain_leftovers(group->member, head, link, true);
+            if (sub_acq_rel(&group->segment->left, 1) == 1) { /* acquire: all others' moves are before the end */
+                rebuild_finish(group);
+            }
+        }
+    }
+    return REBUILD_DONE;
+}
+
+static enum rebuild_status
+group_move(struct store_member *member, uint32_t segment, uint64_t from, uint64_t to, uint32_t bucket)
+{
+    uint32_t from_log2 = table_log2(from), to_log2 = table_log2(to), step_log2 = MIN(from_log2, to_log2);
+    struct group group = {
+        .member = member,
+        .segment = &member->store->index.segments[segment],
+        .from = from,
+        .to = to,
+        .first = bucket & ((1u << step_log2) - 1),
+        .step = 1u << step_log2,
+        .source_count = 1u << (from_log2 - step_log2),
+        .target_count = 1u << (to_log2 - step_log2),
+    };
+    if (limbo_room(&member->limbo) == LIMBO_HARD) {
+        return REBUILD_LATER;
+    }
+    enum move_status status = MOVE_ON;
+    for (uint32_t i = 0; i < group.source_count && status == MOVE_ON; i++) {
+        status = chain_freeze(group_source(&group, i));
+    }
+    if (status == MOVE_ON) {
+        status = group_copy(&group);
+    }
+    /* MOVE_LATE: copying is done, perhaps not all heads are FORWARDED yet */
+    return status == MOVE_NO_MEMORY ? REBUILD_LATER : group_forward(&group);
+}
+
+enum rebuild_status
+rebuild_help(struct store_member *member, uint64_t table, uint64_t hash)
+{
+    struct index *index = &member->store->index;
+    uint32_t segment = index_segment_of(index, hash);
+    struct index_bucket *head = table_bucket(table, hash);
+    uint64_t to = load_acquire(&index->segments[segment].next); /* pairs with the release in rebuild_begin() */
+    /* `to` belongs to this table only while this bucket is not FORWARDED: look at that second */
+    if ((load_acquire(&head->link) & LINK_FORWARDED) != 0) {
+        return REBUILD_DONE;
+    }
+    assert(link_bucket(to) != NULL);
+    return group_move(member, segment, table, to, (uint32_t)(hash & ((1u << table_log2(table)) - 1)));
+}
+
+/* ---- which segment, when, to what size ---- */
+
+static uint32_t
+log2_for(const struct index *index, uint32_t live, uint32_t now_log2)
+{
+    uint32_t log2 = index->first_log2;
+    while (log2 < INDEX_LOG2_MAX && live > (uint32_t)KEYS_A_BUCKET << log2) {
+        log2++;
+    }
+    log2 = MIN(log2, now_log2 + GROUP_MAX_LOG2);
+    return now_log2 > GROUP_MAX_LOG2 ? MAX(log2, now_log2 - GROUP_MAX_LOG2) : log2;
+}
+
+/* Claim the segment, make the table, publish it. False: somebody else's, or no memory. */
+static bool
+rebuild_begin(struct store_member *member, uint32_t log2)
+{
+    struct index *index = &member->store->index;
+    struct member_rebuild *rebuild = &member->rebuild;
+    struct index_segment *segment = &index->segments[rebuild->segment];
+    uint64_t none = 0;
+    if (!cas_acq_rel(&segment->next, &none, REBUILD_CLAIMED)) { /* acquire: pairs with rebuild_finish() */
+        return false;
+    }
+    struct index_bucket *first = NULL;
+    if (load_acquire(&index->directory[rebuild->segment]) == rebuild->table) {
+        first = index_table_take(member, log2, SLOT_INIT, LINK_INIT);
+    }
+    if (first == NULL) {
+        store_release(&segment->next, 0); /* nobody saw it */
+        return false;
+    }
+    uint64_t generation = (INDEX_GENERATION(rebuild->table) + 1) & 0xffff;
+    store_relaxed(&segment->left, 1u << table_log2(rebuild->table));
+    store_relaxed(&segment->appended, 0);
+    rebuild->to = (uint64_t)(uintptr_t)first | log2 | generation << 48;
+    /* release: pairs with the acquire in rebuild_help(); the table is INIT throughout */
+    store_release(&segment->next, rebuild->to);
+    return true;
+}
+
+/* Dead slots are worth a rebuild when there is one in each bucket, or when they are half of all. */
+static void
+rebuild_choose(struct store_member *member)
+{
+    struct member_rebuild *rebuild = &member->rebuild;
+    uint32_t now = table_log2(rebuild->table), log2 = log2_for(&member->store->index, rebuild->live, now);
+    bool dead = rebuild->others >= 1u << now || rebuild->others > rebuild->live;
+    bool resize = log2 > now || log2 + 2 <= now;
+    rebuild->state = REBUILD_IDLE;
+    if (!resize && !dead) {
+        store_relaxed(&member->store->index.segments[rebuild->segment].appended, 0); /* look again after as many more */
+        return;
+    }
+    if (rebuild_begin(member, resize ? log2 : now)) {
+        rebuild->state = REBUILD_MOVE;
+        rebuild->bucket = 0;
+    }
+}
+
+static void
+rebuild_examine(struct store_member *member)
+{
+    struct member_rebuild *rebuild = &member->rebuild;
+    uint32_t end = MIN(rebuild->bucket + EXAMINE_BUCKETS, 1u << table_log2(rebuild->table));
+    /* The table may be replaced meanwhile: it stays readable within a turn only, so ask each time. */
+    if (load_acquire(&member->store->index.directory[rebuild->segment]) != rebuild->table) {
+        rebuild->state = REBUILD_IDLE;
+        return;
+    }
+    for (; rebuild->bucket < end; rebuild->bucket++) {
+        struct index_bucket *bucket = link_bucket(rebuild->table) + rebuild->bucket;
+        uint64_t chain = 1;
+        while (bucket != NULL) {
+            for (uint32_t i = 0; i < INDEX_BUCKET_SLOTS; i++) {
+                uint64_t word = load_relaxed(&bucket->slots[i]);
+                rebuild->live += slot_is_record(word);
+                rebuild->others += slot_kind(word) == SLOT_GHOST || slot_kind(word) == SLOT_TOMB;
+            }
+            uint64_t link = load_acquire(&bucket->link);
+            bucket = (link & LINK_FORWARDED) != 0 ? NULL : link_bucket(link);
+            chain += bucket != NULL;
+        }
+        if (chain > load_relaxed(&member->counters.chain_buckets_max)) {
+            store_relaxed(&member->counters.chain_buckets_max, chain);
+        }
+    }
+    if (end == 1u << table_log2(rebuild->table)) {
+        rebuild_choose(member);
+    }
+}
+
+static void
+rebuild_move(struct store_member *member)
+{
+    struct member_rebuild *rebuild = &member->rebuild;
+    struct index *index = &member->store->index;
+    uint64_t to = rebuild->to;
+    /* Others may have finished it, and even begun the next. */
+    if (load_acquire(&index->directory[rebuild->segment]) != rebuild->table) {
+        rebuild->state = REBUILD_IDLE;
+        return;
+    }
+    uint32_t groups = 1u << MIN(table_log2(rebuild->table), table_log2(to));
+    uint32_t end = MIN(rebuild->bucket + MOVE_GROUPS, groups);
+    for (; rebuild->bucket < end; rebuild->bucket++) {
+        if (group_move(member, rebuild->segment, rebuild->table, to, rebuild->bucket) != REBUILD_DONE) {
+            return; /* here again at the next step */
+        }
+    }
+    if (end == groups) {
+        rebuild->state = REBUILD_IDLE;
+    }
+}
+
+void
+rebuild_step(struct store_member *member)
+{
+    struct member_rebuild *rebuild = &member->rebuild;
+    if (rebuild->state == REBUILD_MOVE) {
+        rebuild_move(member);
+    } else if (rebuild->state == REBUILD_EXAMINE) {
+        rebuild_examine(member);
+    } else if (rebuild->wish_head != rebuild->wish_tail) {
+        rebuild->segment = rebuild->wishes[rebuild->wish_head++ % REBUILD_WISHES];
+        rebuild->table = load_acquire(&member->store->index.directory[rebuild->segment]);
+        rebuild->bucket = rebuild->live = rebuild->others = 0;
+        bool free = rebuild->table != 0 && load_relaxed(&member->store->index.segments[rebuild->segment].next) == 0;
+        rebuild->state = free ? REBUILD_EXAMINE : REBUILD_IDLE;
+    }
+}
+
+void
+rebuild_wish(struct store_member *member, uint32_t segment)
+{
+    struct member_rebuild *rebuild = &member->rebuild;
+    if (rebuild->wish_tail - rebuild->wish_head < REBUILD_WISHES) {
+        rebuild->wishes[rebuild->wish_tail++ % REBUILD_WISHES] = segment;
+    }
+}
+
+void
+rebuild_notice(struct store_member *member, uint64_t table, uint32_t segment)
+{
+    uint32_t appended = add_relaxed(&member->store->index.segments[segment].appended, 1) + 1;
+    /* Between 1/16 and 1/6 of the buckets: segments of the same age do not grow together. 1/8 is 5 keys a bucket. */
+    uint32_t enough = 1 + ((1u << table_log2(table)) * (4 + segment % 8)) / 64;
+    if (appended >= enough && appended % enough == 0) {
+        rebuild_wish(member, segment);
+    }
+}

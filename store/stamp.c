@@ -1,0 +1,56 @@
+#include "store/stamp.h"
+#include "config/cycles.h"
+
+#define STAMP_TICK_NS 20 /* at most: a write costs more, so nobody waits for the clock */
+#define STAMP_TRIES   64
+
+#if defined(__aarch64__)
+static uint64_t
+counter_hz(void)
+{
+    uint64_t hz;
+    __asm__("mrs %0, cntfrq_el0" : "=r"(hz));
+    return hz;
+}
+#else
+static uint64_t
+counter_hz(void)
+{
+    return 1000ull * 1000 * 1000 * STAMP_MEMBER_MASK; /* the TSC's 64 cycles need no scaling */
+}
+#endif
+
+void
+stamp_clock_init(struct stamp_clock *clock, bool trusted)
+{
+    clock->trusted = trusted;
+    clock->shift = 0;
+    while (clock->shift < 10 && (counter_hz() << clock->shift) / 1000 * STAMP_TICK_NS < 64ull * 1000 * 1000) {
+        clock->shift++;
+    }
+    store_relaxed(&clock->shared, STAMP_MEMBER_MASK + 1);
+}
+
+uint64_t
+stamp_clock_read(struct stamp_clock *clock)
+{
+    if (LIKELY(clock->trusted)) {
+        return (cycles_now_ordered() << clock->shift) & ~STAMP_MEMBER_MASK;
+    }
+    /* acquire and release: earlier loads are before it, the cut's load after it */
+    return add_acq_rel(&clock->shared, STAMP_MEMBER_MASK + 1) + STAMP_MEMBER_MASK + 1;
+}
+
+uint64_t
+stamp_take(struct stamp_clock *clock, uint32_t member, uint64_t above)
+{
+    uint64_t tick = 0;
+    for (int try = 0; try < STAMP_TRIES; try++) {
+        tick = stamp_clock_read(clock);
+        if (LIKELY(tick > (above | STAMP_MEMBER_MASK))) {
+            return tick | member;
+        }
+    }
+    /* Only when two cores' counters differ by more than a tick: the order of one key's versions comes first. */
+    return ((above | STAMP_MEMBER_MASK) + 1) | member;
+}

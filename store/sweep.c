@@ -1,0 +1,250 @@
+#include "store/sweep.h"
+#include "store/rebuild.h"
+
+#define SWEEP_BUCKETS    4  /* a call, while a flush is swept */
+#define SWEEP_BUCKETS_MS 64 /* a member and millisecond, otherwise: 450 slots */
+#define SWEEP_WORDS      16 /* of the occupied bitmap looked at in a call that finds nothing */
+#define SWEEP_WAIT_CALLS 100000
+#define SWEEP_GHOSTS_MIN 4096 /* in the whole store: fewer are not worth a sweep */
+
+static uint64_t
+sweep_word_count(const struct store *store)
+{
+    return store->index.segment_count / 64;
+}
+
+static bool
+sweep_is_flush(const struct store *store)
+{
+    return load_relaxed(&store->sweep_next) < load_relaxed(&store->flush_until);
+}
+
+/* ---- one slot ---- */
+
+/* The CAS gave the record to this member. */
+static void
+sweep_record_gone(struct store_member *member, const struct record *record, uint64_t stamp, uint64_t cut)
+{
+    if (record->stamp > cut) {
+        bool expires = (record->type_flags & RECORD_HAS_EXPIRY) != 0;
+        member_count_key(member, cut, -1, expires ? -1 : 0);
+        counter_add(&member->counters.expired_keys, 1);
+        member_published(member, record_key(record), stamp, NULL);
+    }
+    member_retire_record(member, record);
+}
+
+/* True: the slot holds a TOMB now. */
+static bool
+sweep_record(struct store_member *member, _Atomic uint64_t *slot, uint64_t word)
+{
+    struct store *store = member->store;
+    const struct record *record = slot_record(word);
+    uint64_t cut = load_acquire(&store->cut.word); /* pairs with cut_decide() */
+    if (record->stamp > cut_value(cut) && !record_expired(record, member->now_ms)) {
+        return false;
+    }
+    uint64_t stamp = stamp_take(&store->clock, member->seat, record->stamp);
+    cut = cut_read_after(&store->cut, stamp);
+    if (cut_is_pending(cut) || stamp <= cut) {
+        return false; /* seldom; the next sweep finds it */
+    }
+    /* release: the stamp in the TOMB is a publication like any other */
+    if (!cas_acq_rel(slot, &word, slot_of_tomb(stamp))) {
+        return false;
+    }
+    sweep_record_gone(member, record, stamp, cut);
+    return true;
+}
+
+static void
+sweep_ghost(struct store_member *member, _Atomic uint64_t *slot, uint64_t word)
+{
+    const struct record *ghost = slot_record(word);
+    if (cas_acq_rel(slot, &word, slot_of_tomb(ghost->stamp))) {
+        counter_move(&member->counters.ghosts, -1);
+        member_retire_record(member, ghost);
+        member->sweep.tombs++;
+    }
+}
+
+static void
+sweep_slot(struct store_member *member, _Atomic uint64_t *slot, uint64_t table, bool flush)
+{
+    struct member_sweep *sweep = &member->sweep;
+    uint64_t word = load_acquire(slot); /* pairs with the CAS that published the record */
+    enum slot_kind kind = slot_kind(word);
+    bool frozen = (word & SLOT_FROZEN) != 0;
+    if (slot_is_record(word)) {
+        bool look = !frozen && (flush || kind == SLOT_TTL);
+        bool gone = look && sweep_record(member, slot, word);
+        sweep->tombs += gone;
+        sweep->live += !gone;
+    } else if (kind == SLOT_GHOST) {
+        /* half a ghost for each bucket may stay */
+        if (!frozen && sweep->ghosts * 2 >= 1u << (table & INDEX_LOG2_MASK)) {
+            sweep_ghost(member, slot, word);
+        } else {
+            sweep->ghosts++;
+        }
+    } else {
+        sweep->tombs += kind == SLOT_TOMB;
+    }
+}
+
+/* ---- one bucket, one segment ---- */
+
+/* False: the bucket has moved, or limbo is full. */
+static bool
+sweep_bucket(struct store_member *member, uint64_t table, bool flush)
+{
+    struct index_bucket *bucket = link_bucket(table) + member->sweep.bucket;
+    uint64_t chain = 1, link = load_acquire(&bucket->link); /* before the slots: see index_look() */
+    if ((link & LINK_FORWARDED) != 0 || limbo_room(&member->limbo) != LIMBO_ROOM) {
+        return false;
+    }
+    for (;;) {
+        for (uint32_t i = 0; i < INDEX_BUCKET_SLOTS; i++) {
+            uint64_t word = load_relaxed(&bucket->slots[i]);
+            if (slot_kind(word) == SLOT_TTL || (flush && slot_kind(word) == SLOT_RECORD)) {
+                PREFETCH(slot_record(word));
+            }
+        }
+        for (uint32_t i = 0; i < INDEX_BUCKET_SLOTS; i++) {
+            sweep_slot(member, &bucket->slots[i], table, flush);
+        }
+        if (link_bucket(link) == NULL) {
+            break;
+        }
+        bucket = link_bucket(link);
+        link = load_acquire(&bucket->link);
+        chain++;
+    }
+    if (chain > load_relaxed(&member->counters.chain_buckets_max)) {
+        store_relaxed(&member->counters.chain_buckets_max, chain);
+    }
+    return true;
+}
+
+/* A table that is mostly dead slots, or far too large, is rebuilt. */
+static void
+sweep_segment_end(struct store_member *member, uint64_t table)
+{
+    struct member_sweep *sweep = &member->sweep;
+    uint32_t buckets = 1u << (table & INDEX_LOG2_MASK);
+    bool large = buckets > 1u << member->store->index.first_log2 && sweep->live < buckets;
+    if (sweep->tombs > sweep->live + buckets || large) {
+        rebuild_wish(member, sweep->segment);
+    }
+}
+
+static void
+sweep_segment_start(struct member_sweep *sweep)
+{
+    sweep->bucket = sweep->live = sweep->ghosts = sweep->tombs = 0;
+}
+
+/* The next segment with a table; false: none within a bounded look. */
+static bool
+sweep_next_segment(struct store_member *member)
+{
+    struct store *store = member->store;
+    struct member_sweep *sweep = &member->sweep;
+    for (uint32_t i = 0; sweep->segments == 0 && i < SWEEP_WORDS; i++) {
+        sweep->word = (uint32_t)(add_relaxed(&store->sweep_next, 1) % sweep_word_count(store));
+        sweep->segments = load_relaxed(&store->index.occupied[sweep->word]);
+    }
+    if (sweep->segments == 0) {
+        return false;
+    }
+    sweep->segment = sweep->word * 64 + (uint32_t)__builtin_ctzll(sweep->segments);
+    sweep->segments &= sweep->segments - 1;
+    sweep->active = true;
+    sweep->waited = 0;
+    sweep_segment_start(sweep);
+    return true;
+}
+
+/* Up to `budget` buckets of the current segment; what is left of the budget. */
+static uint32_t
+sweep_segment(struct store_member *member, uint32_t budget, bool flush)
+{
+    struct index *index = &member->store->index;
+    struct member_sweep *sweep = &member->sweep;
+    /* acquire: pairs with the store in rebuild_finish(). Loaded in each call: the table lives as long as this turn. */
+    uint64_t table = load_acquire(&index->directory[sweep->segment]);
+    if (load_relaxed(&index->segments[sweep->segment].next) != 0 && ++sweep->waited < SWEEP_WAIT_CALLS) {
+        sweep_segment_start(sweep); /* being rebuilt: its buckets move under our feet, and soon it is done */
+        return 0;
+    }
+    uint32_t buckets = 1u << (table & INDEX_LOG2_MASK);
+    for (; budget != 0 && sweep->bucket < buckets; budget--) {
+        if (!sweep_bucket(member, table, flush)) {
+            return 0;
+        }
+        sweep->bucket++;
+    }
+    if (sweep->bucket >= buckets) {
+        sweep_segment_end(member, table);
+        sweep->active = false;
+    }
+    return budget;
+}
+
+/* ---- when ---- */
+
+/* Every member has quiesced since the cut: from here, one round over all segments finds all that it removed. */
+static void
+sweep_start_flush(struct store *store)
+{
+    uint64_t epoch = load_relaxed(&store->flush_epoch);
+    if (epoch != 0 && qsbr_passed(&store->qsbr, epoch) && cas_acq_rel(&store->flush_epoch, &epoch, 0)) {
+        uint64_t until = load_relaxed(&store->sweep_next) + sweep_word_count(store);
+        uint64_t now = load_relaxed(&store->flush_until);
+        while (now < until && !cas_relaxed(&store->flush_until, &now, until)) {
+        }
+    }
+}
+
+void
+sweep_step(struct store_member *member)
+{
+    struct store *store = member->store;
+    struct member_sweep *sweep = &member->sweep;
+    if (UNLIKELY(load_relaxed(&store->flush_epoch) != 0)) {
+        sweep_start_flush(store);
+    }
+    /* A part taken during a flush is swept for it to its end, also when others have taken the last part. */
+    bool flush = sweep_is_flush(store);
+    sweep->flush = flush || (sweep->flush && (sweep->active || sweep->segments != 0));
+    bool wanted = sweep->flush || load_relaxed(&store->sweep_expired) || load_relaxed(&store->sweep_ghosts);
+    if (LIKELY(!wanted)) {
+        return;
+    }
+    if (sweep->budget_ms != member->now_ms) {
+        sweep->budget_ms = member->now_ms;
+        sweep->budget = SWEEP_BUCKETS_MS;
+    }
+    uint32_t budget = sweep->flush ? SWEEP_BUCKETS : MIN(sweep->budget, (uint32_t)SWEEP_BUCKETS);
+    sweep->budget -= MIN(sweep->budget, budget);
+    while (budget != 0 && (sweep->active || sweep_next_segment(member))) {
+        budget = sweep_segment(member, budget, sweep->flush);
+    }
+}
+
+void
+sweep_flushed(struct store *store)
+{
+    /* The epoch is asked for after the cut: a write that was checked against the old cut is published before its member
+     * reports it. */
+    uint64_t epoch = qsbr_advance(&store->qsbr), now = load_relaxed(&store->flush_epoch);
+    while (now < epoch && !cas_acq_rel(&store->flush_epoch, &now, epoch)) {
+    }
+}
+
+void
+sweep_manage(struct store *store, const struct store_stats *stats)
+{
+    store_relaxed(&store->sweep_expired, stats->keys_with_expiry != 0);
+    store_relaxed(&store->sweep_ghosts, stats->ghosts > SWEEP_GHOSTS_MIN + stats->keys / 8);
+}
