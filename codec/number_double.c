@@ -203,8 +203,8 @@ double_from_decimal(const struct decimal *decimal, double *out)
                                     1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22 };
     int64_t power = decimal->exponent;
 
-    /* Both operands are exact, so one operation rounds correctly. */
-    if (decimal->value <= 2 * HIDDEN_BIT && power >= -22 && power <= 22 && !decimal->more) {
+    /* Both operands are exact, so one operation rounds correctly. Digits are left out only behind 19 others. */
+    if (decimal->value <= 2 * HIDDEN_BIT && power >= -22 && power <= 22) {
         double value = (double)decimal->value;
         *out = power < 0 ? value / exact[-power] : value * exact[power];
         return true;

@@ -95,7 +95,7 @@ word_take(uint8_t **at, const uint8_t *end, struct slice *out)
     return good;
 }
 
-/* The words of a whole line without its end. */
+/* The words of a whole line without its LF. */
 static enum codec_status
 line_split(uint8_t *at, const uint8_t *end, const struct decode_limits *limits, struct arg *args,
            struct request *request)
@@ -153,5 +153,5 @@ resp_inline_decode(struct resp_state *state, uint8_t *wire, size_t wire_bytes, c
         return CODEC_SHORT;
     }
     request->wire_bytes = line + 1;
-    return line_split(wire, lf - (lf > wire && lf[-1] == '\r'), limits, args, request);
+    return line_split(wire, lf, limits, args, request); /* a CR before the LF is a blank like others */
 }

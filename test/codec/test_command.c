@@ -74,6 +74,24 @@ a_longer_or_shorter_name_is_another_name(void)
     CU_ASSERT_PTR_NULL(command_find(slice_of(NULL, 0)));
 }
 
+/* Both ends of a name, with anything between them: what the two words of a name do not see. */
+static void
+a_name_with_a_filler_in_its_middle_is_another_name(void)
+{
+    static uint8_t name[4096 + 64];
+    for (uint32_t i = 0; i < COMMAND_COUNT; i++) {
+        size_t bytes = strlen(command_table[i].name), end = MIN(bytes, 8);
+        memset(name, 'x', sizeof(name));
+        memcpy(name, command_table[i].name, bytes);
+        for (size_t filler = 0; filler < 4096; filler++) {
+            memcpy(name + end + filler, command_table[i].name + bytes - end, end);
+            struct slice longer = slice_of(name, 2 * end + filler);
+            CU_ASSERT_PTR_EQUAL(command_find(longer), find_slowly(longer));
+            memset(name + end + filler, 'x', end);
+        }
+    }
+}
+
 static void
 a_name_is_found_in_any_case_and_nothing_outside_it_is_read(void)
 {
@@ -198,6 +216,7 @@ main(void)
     CU_ADD_TEST(suite, every_row_is_whole);
     CU_ADD_TEST(suite, a_name_that_differs_in_one_byte_is_another_name);
     CU_ADD_TEST(suite, a_longer_or_shorter_name_is_another_name);
+    CU_ADD_TEST(suite, a_name_with_a_filler_in_its_middle_is_another_name);
     CU_ADD_TEST(suite, a_name_is_found_in_any_case_and_nothing_outside_it_is_read);
     CU_ADD_TEST(suite, what_is_no_integer_is_refused_in_every_form);
     CU_ADD_TEST(suite, what_is_no_double_is_refused_in_every_form);

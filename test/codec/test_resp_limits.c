@@ -102,6 +102,23 @@ one_argument_is_limited(void)
 }
 
 static void
+what_a_caller_allows_never_exceeds_the_fixed_limits(void)
+{
+    static const struct decode_limits wide = { UINT32_MAX, SIZE_MAX, UINT32_MAX - 1 };
+    for (uint32_t over = 0; over <= 1; over++) {
+        multibulk_of(LIMIT_REQUEST_ARGS + 1 + over, 3);
+        wire_answers(&wide, over ? "invalid multibulk length" : NULL, LIMIT_REQUEST_ARGS);
+        multibulk_of(1, LIMIT_VALUE_BYTES + over);
+        wire_answers(&wide, over ? "invalid bulk length" : NULL, 0);
+        for (uint32_t i = 0; i <= LIMIT_REQUEST_ARGS + over; i++) {
+            wire_add("x ", 0);
+        }
+        wire_fill('\n', 1);
+        wire_answers(&wide, over ? "too big inline request" : NULL, LIMIT_REQUEST_ARGS);
+    }
+}
+
+static void
 a_whole_request_is_limited(void)
 {
     for (size_t over = 0; over <= 2; over++) {
@@ -259,6 +276,7 @@ main(void)
     CU_pSuite suite = CU_add_suite("resp_limits", NULL, NULL);
     CU_ADD_TEST(suite, arguments_are_limited);
     CU_ADD_TEST(suite, one_argument_is_limited);
+    CU_ADD_TEST(suite, what_a_caller_allows_never_exceeds_the_fixed_limits);
     CU_ADD_TEST(suite, a_whole_request_is_limited);
     CU_ADD_TEST(suite, an_inline_request_is_limited);
     CU_ADD_TEST(suite, an_inline_request_before_auth_has_the_limits_of_any_other);
