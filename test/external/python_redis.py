@@ -139,7 +139,7 @@ class PythonRedis(unittest.TestCase):
         self.assertEqual(client.zscore("z", "b"), 2.5)
         self.assertEqual(client.zcard("z"), 2)
         self.assertEqual(client.zrange("z", 0, -1, withscores=True), [("b", 2.5), ("a", 4.0)])
-        self.assertEqual(client.zrange("z", 0, 0, desc=True), ["a"])
+        self.assertEqual(client.execute_command("ZRANGE", "z", 0, 0, "REV"), ["a"])
         self.assertEqual(client.zrem("z", "a", "none"), 1)
 
     def test_publish_and_subscribe(self):

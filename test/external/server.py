@@ -1,7 +1,7 @@
 """server.py - boots a sluiced of its own for one test: free ports, a folder of its own, gone when the test is.
 
     with Server("auth.password=secret") as server:
-        server.port, server.unix, server.ctl, server.process.pid
+        server.port, server.unix, server.ctl("stats"), server.process.pid
 
 SLUICE_BUILD names another build folder, such as build/asan."""
 
@@ -35,10 +35,10 @@ class Server:
         if not self.program.exists():
             raise ServerError(f"{self.program} is not built")
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="sluice-test-"))
-        self.ctl = str(self.folder / "ctl.sock")
+        self.ctl_path = str(self.folder / "ctl.sock")
         self.unix = str(self.folder / "data.sock")
         self.log_path = self.folder / "log"
-        settings = (*DEFAULTS, f"management.socket={self.ctl}", f"streams.unix={self.unix}", *settings)
+        settings = (*DEFAULTS, f"management.socket={self.ctl_path}", f"streams.unix={self.unix}", *settings)
         command = [str(self.program)] + (["-c", str(config)] if config else [])
         for setting in settings:
             command += ["--set", setting]
@@ -80,15 +80,28 @@ class Server:
 
     def sluicectl(self, *words, check=True):
         """Text of one sluicectl call against this server."""
-        result = subprocess.run([str(self.program.parent / "sluicectl"), "-S", self.ctl, *words], capture_output=True,
+        result = subprocess.run([str(self.program.parent / "sluicectl"), "-S", self.ctl_path, *words], capture_output=True,
                                 text=True, timeout=30)
         if check and result.returncode != 0:
             raise ServerError(f"sluicectl {' '.join(words)}: exit code {result.returncode}: {result.stderr}")
         return result.stdout
 
+    def ctl(self, command, **args):
+        """Result of one request on the management socket."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            connection.settimeout(READY_S)
+            connection.connect(self.ctl_path)
+            connection.sendall(json.dumps({"version": 1, "command": command, "args": args}).encode() + b"\n")
+            with connection.makefile("rb") as lines:
+                answer = json.loads(lines.readline())
+        if not answer["ok"]:
+            raise ServerError(f"{command}: {answer['error']}")
+        return answer["result"]
+
     def counters(self):
-        """Totals of all lcores by name."""
-        return json.loads(self.sluicectl("-j", "stats"))["counters"]
+        """Totals of all lcores and of the store, by name."""
+        stats = self.ctl("stats")
+        return {row["name"]: row["total"] for row in stats["counters"] + stats["store"]}
 
     def counter_wait(self, name, at_least, timeout_s=10):
         """Counters lag behind what a client sees; the value once it is large enough."""
@@ -120,7 +133,7 @@ class Server:
                 code = "no end after SIGTERM"
             if check and code != 0:
                 raise ServerError(f"sluiced stopped with {code}:\n{self.log()}")
-            left = [path for path in (self.ctl, self.unix) if os.path.exists(path)]
+            left = [path for path in (self.ctl_path, self.unix) if os.path.exists(path)]
             if check and left:
                 raise ServerError(f"sluiced left {left}")
         finally:
