@@ -62,19 +62,34 @@ print_clients(struct info *info)
           (ull)info->sum.sessions_fabric, (ull)info->sum.output_bytes);
 }
 
+/* As Redis prints sizes for people: "12.59K". */
+static const char *
+human(uint64_t bytes, char out[UNIT_TEXT_BYTES])
+{
+    static const char units[] = "BKMGT";
+    double value = (double)bytes;
+    size_t unit = 0;
+
+    while (value >= 1024 && units[unit + 1] != '\0') {
+        value /= 1024;
+        unit++;
+    }
+    snprintf(out, UNIT_TEXT_BYTES, unit == 0 ? "%.0f%c" : "%.2f%c", value, units[unit]);
+    return out;
+}
+
 static void
 print_memory(struct info *info)
 {
     const struct memory_stats *memory = &info->store.memory;
     uint64_t resident = resident_bytes();
     char used[UNIT_TEXT_BYTES], limit[UNIT_TEXT_BYTES], rss[UNIT_TEXT_BYTES];
-    double ratio = memory->used_bytes == 0 ? 1.0 : (double)memory->populated_bytes / (double)memory->used_bytes;
+    double ratio = memory->used_bytes == 0 ? 1.0 : (double)resident / (double)memory->used_bytes;
 
     PRINT(info, "used_memory:%llu\r\nused_memory_human:%s\r\nused_memory_rss:%llu\r\nused_memory_rss_human:%s\r\n",
-          (ull)memory->used_bytes, unit_print_size_short(used, memory->used_bytes), (ull)resident,
-          unit_print_size_short(rss, resident));
+          (ull)memory->used_bytes, human(memory->used_bytes, used), (ull)resident, human(resident, rss));
     PRINT(info, "used_memory_dataset:%llu\r\nmaxmemory:%llu\r\nmaxmemory_human:%s\r\nmaxmemory_policy:noeviction\r\n",
-          (ull)info->store.record_bytes, (ull)memory->limit_bytes, unit_print_size_short(limit, memory->limit_bytes));
+          (ull)info->store.record_bytes, (ull)memory->limit_bytes, human(memory->limit_bytes, limit));
     PRINT(info, "mem_fragmentation_ratio:%.2f\r\nmem_allocator:sluice\r\nactive_defrag_running:0\r\n", ratio);
     PRINT(info,
           "memory_reserve:%llu\r\nmemory_populated:%llu\r\nmemory_slack:%llu\r\nmemory_index:%llu\r\n"

@@ -78,17 +78,19 @@ streams_open(struct streams *streams, const struct settings *settings, const cha
 /* ---- accepting ---- */
 
 static uint32_t
-lcore_with_fewest(const struct streams *streams)
+lcore_with_fewest(struct streams *streams)
 {
     const struct dataplane *dataplane = streams->dataplane;
     uint64_t fewest = UINT64_MAX;
     uint32_t best = 0;
 
+    streams->turn++; /* among equals in turn */
     for (uint32_t i = 0; i < dataplane->lcore_count; i++) {
-        uint64_t sessions = load_relaxed(&dataplane->lcores[i]->counters->sessions_open) + streams->posted[i];
+        uint32_t lcore = (streams->turn + i) % dataplane->lcore_count;
+        uint64_t sessions = load_relaxed(&dataplane->lcores[lcore]->counters->sessions_open) + streams->posted[lcore];
         if (sessions < fewest) {
             fewest = sessions;
-            best = i;
+            best = lcore;
         }
     }
     return best;

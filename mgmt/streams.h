@@ -17,7 +17,8 @@ struct streams {
     struct dataplane *dataplane;
     struct stream_listener listeners[SETTINGS_ADDRESSES_MAX + 1];
     uint32_t count;
-    uint16_t port;                 /* of the TCP ones */
+    uint16_t port; /* of the TCP ones */
+    uint32_t turn;
     uint32_t posted[LIMIT_LCORES]; /* connections mailed since the last tick: not yet in the lcore's count */
     int held_fd;                   /* accepted, but every mail ring was full; -1: none */
     uint32_t held_flags;

@@ -1,0 +1,565 @@
+/* sluicectl.c - look at a running appliance and end it, over its management socket. */
+#include "tools/sluicectl.h"
+#include "config/units.h"
+#include "mgmt/ctl_wire.h"
+#include <getopt.h>
+#include <unistd.h>
+
+enum option_flag {
+    TAKES_ALL = 1 << 0,
+    TAKES_FULL = 1 << 1,
+    TAKES_LATENCY = 1 << 2,
+    TAKES_LIMIT = 1 << 3,
+    TAKES_NO_WAIT = 1 << 4,
+    TAKES_WORD = 1 << 5,
+};
+
+/* ---- commands ---- */
+
+static int
+print_json(json_t *result)
+{
+    json_dumpf(result, stdout, JSON_COMPACT);
+    putchar('\n');
+    json_decref(result);
+    return EXIT_GOOD;
+}
+
+static void
+print_line(const char *name, const json_t *value, enum column_kind kind)
+{
+    char cell[CELL_BYTES];
+    printf("%-12s %s\n", name, cell_print(value, kind, cell));
+}
+
+static void
+print_list(const char *name, const json_t *list, const char *nothing)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        printf("%-12s %s\n", i == 0 ? name : "", json_string_value(json_array_get(list, i)));
+    }
+    if (json_array_size(list) == 0) {
+        printf("%-12s %s\n", name, nothing);
+    }
+}
+
+static int
+run_status(const struct options *options)
+{
+    json_t *result = call(options, "status", NULL);
+    char used[CELL_BYTES], limit[CELL_BYTES], huge[CELL_BYTES];
+
+    if (options->json) {
+        return print_json(result);
+    }
+    print_list("streams", json_object_get(result, "streams"), "none");
+    print_list("fabric", json_object_get(result, "fabric"), "none");
+    print_line("management", json_object_get(result, "management"), COLUMN_TEXT);
+    printf("%-12s %s%s\n", "state", get_text(result, "state"),
+           json_is_true(json_object_get(result, "ready")) ? ", ready" : ", not ready");
+    printf("%-12s sluiced %s, process %.0f\n", "version", get_text(result, "version"), get_number(result, "pid"));
+    print_line("up", json_object_get(result, "uptime_s"), COLUMN_SECONDS);
+    printf("%-12s %.0f, %.2f of them busy, clock %s\n", "lcores", get_number(result, "lcores"),
+           get_number(result, "busy_lcores"), get_text(result, "clock"));
+    print_line("sessions", json_object_get(result, "sessions"), COLUMN_COUNT);
+    print_line("keys", json_object_get(result, "keys"), COLUMN_COUNT);
+    printf("%-12s %s, %s now\n", "requests", cell_print(json_object_get(result, "requests"), COLUMN_COUNT, used),
+           cell_print(json_object_get(result, "requests_per_s"), COLUMN_COUNT, limit));
+    printf("%-12s %s used of %s, huge pages %s\n", "memory",
+           cell_print(json_object_get(result, "memory_used_bytes"), COLUMN_BYTES, used),
+           cell_print(json_object_get(result, "memory_limit_bytes"), COLUMN_BYTES, limit),
+           cell_print(json_object_get(result, "huge_page_bytes"), COLUMN_BYTES, huge));
+    printf("%-12s passwords %s, TLS %s; persistence %s\n", "safety",
+           json_is_true(json_object_get(result, "auth")) ? "on" : "off",
+           json_is_true(json_object_get(result, "tls")) ? "on" : "off", get_text(result, "persistence"));
+    json_decref(result);
+    return EXIT_GOOD;
+}
+
+static int
+run_ready(const struct options *options)
+{
+    json_t *result = call(options, "ready", NULL);
+    bool ready = json_is_true(json_object_get(result, "ready"));
+    const json_t *stalled = json_object_get(result, "stalled_lcore");
+
+    if (options->json) {
+        print_json(result);
+        return ready ? EXIT_GOOD : EXIT_BAD;
+    }
+    if (json_is_integer(stalled)) {
+        printf("not ready: lcore %lld stands still\n", (long long)json_integer_value(stalled));
+    } else {
+        printf(ready ? "ready\n" : "not ready: %s\n", get_text(result, "state"));
+    }
+    json_decref(result);
+    return ready ? EXIT_GOOD : EXIT_BAD;
+}
+
+static int
+run_alive(const struct options *options)
+{
+    json_t *result = call(options, "alive", NULL);
+
+    if (options->json) {
+        return print_json(result);
+    }
+    puts("alive");
+    json_decref(result);
+    return EXIT_GOOD;
+}
+
+/* Rows whose name holds `word`, and that are not zero unless all are wanted. */
+static json_t *
+filter_rows(const struct options *options, const json_t *rows)
+{
+    json_t *kept = json_array();
+
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        json_t *row = json_array_get(rows, i);
+        bool named = options->word == NULL || strstr(get_text(row, "name"), options->word) != NULL;
+        if (named && (options->all || get_number(row, "total") != 0)) {
+            json_array_append(kept, row);
+        }
+    }
+    return kept;
+}
+
+static int
+run_stats(const struct options *options)
+{
+    static const struct column columns[] = { { "NAME", "name", COLUMN_TEXT },
+                                             { "TOTAL", "total", COLUMN_EXACT },
+                                             { "UNIT", "unit", COLUMN_TEXT },
+                                             { "MEANING", "help", COLUMN_TEXT } };
+    static const struct column commands[] = { { "COMMAND", "command", COLUMN_TEXT },
+                                              { "CALLS", "calls", COLUMN_EXACT },
+                                              { "ERRORS", "errors", COLUMN_EXACT } };
+    json_t *result = call(options, "stats", NULL);
+
+    if (options->json) {
+        return print_json(result);
+    }
+    json_t *rows = filter_rows(options, json_object_get(result, "counters"));
+    json_t *store = filter_rows(options, json_object_get(result, "store"));
+    json_array_extend(rows, store);
+    table_print(rows, columns, options->full ? 4 : 3, "no such counter, or all are 0; -a shows those too");
+    if (options->word == NULL) {
+        putchar('\n');
+        table_print(json_object_get(result, "commands"), commands, ARRAY_COUNT(commands), "no command was executed");
+    }
+    json_decref(rows);
+    json_decref(store);
+    json_decref(result);
+    return EXIT_GOOD;
+}
+
+static int
+run_lcores(const struct options *options)
+{
+    static const struct column columns[] = {
+        { "LCORE", "lcore", COLUMN_EXACT },       { "CPU", "cpu", COLUMN_EXACT },
+        { "NODE", "node", COLUMN_EXACT },         { "TID", "tid", COLUMN_EXACT },
+        { "STATE", "state", COLUMN_TEXT },        { "BUSY", "busy_share", COLUMN_SHARE },
+        { "TURNS", "turns", COLUMN_COUNT },       { "SLEEPS", "sleeps", COLUMN_COUNT },
+        { "REQUESTS", "requests", COLUMN_COUNT }, { "SESSIONS", "sessions", COLUMN_COUNT },
+    };
+    json_t *result = call(options, "lcores", NULL);
+
+    if (options->json) {
+        return print_json(result);
+    }
+    table_print(json_object_get(result, "lcores"), columns, ARRAY_COUNT(columns), "no lcores");
+    json_decref(result);
+    return EXIT_GOOD;
+}
+
+static int
+run_ports(const struct options *options)
+{
+    static const struct column columns[] = {
+        { "LCORE", "lcore", COLUMN_EXACT },
+        { "PORT", "port", COLUMN_EXACT },
+        { "TYPE", "type", COLUMN_TEXT },
+        { "PROVIDER", "provider", COLUMN_TEXT },
+        { "SEND", "send", COLUMN_TEXT },
+        { "RX", "rx_slots", COLUMN_EXACT },
+        { "TX", "tx_slots", COLUMN_EXACT },
+        { "FRAME", "frame_bytes", COLUMN_EXACT },
+        { "INJECT", "inject_bytes", COLUMN_EXACT },
+        { "ADDRESS", "address", COLUMN_TEXT },
+    };
+    json_t *result = call(options, "ports", NULL);
+
+    if (options->json) {
+        return print_json(result);
+    }
+    table_print(json_object_get(result, "ports"), columns, ARRAY_COUNT(columns) - !options->full, "no ports");
+    json_decref(result);
+    return EXIT_GOOD;
+}
+
+static int
+run_sessions(const struct options *options)
+{
+    static const struct column columns[] = {
+        { "ID", "id", COLUMN_EXACT },
+        { "LCORE", "lcore", COLUMN_EXACT },
+        { "PEER", "peer", COLUMN_TEXT },
+        { "WIRE", "wire", COLUMN_TEXT },
+        { "AGE", "age_s", COLUMN_SECONDS },
+        { "IDLE", "idle_s", COLUMN_SECONDS },
+        { "REQUESTS", "requests", COLUMN_COUNT },
+        { "COMMAND", "last_command", COLUMN_TEXT },
+        { "SUBS", "subscriptions", COLUMN_EXACT },
+        { "PENDING", "pending_bytes", COLUMN_BYTES },
+        { "USER", "user", COLUMN_TEXT },
+        { "NAME", "name", COLUMN_TEXT },
+        { "LOCAL", "local", COLUMN_TEXT },
+        { "LIBRARY", "library", COLUMN_TEXT },
+    };
+    json_t *args = options->limit == UINT64_MAX ? NULL : json_pack("{s:I}", "limit", (json_int_t)options->limit);
+    json_t *result = call(options, "sessions", args);
+
+    if (options->json) {
+        return print_json(result);
+    }
+    table_print(json_object_get(result, "rows"), columns, options->full ? ARRAY_COUNT(columns) : 8, "no sessions");
+    if (json_is_true(json_object_get(result, "cut"))) {
+        printf("... of %.0f sessions; --limit N shows up to %d\n", get_number(result, "total"), CTL_SESSIONS_MOST);
+    }
+    json_decref(result);
+    return EXIT_GOOD;
+}
+
+static int
+run_memory(const struct options *options)
+{
+    static const struct {
+        const char *key, *help;
+    } rows[] = {
+        { "reserve_bytes", "address range, memory.reserve" },
+        { "limit_bytes", "cap, memory.limit" },
+        { "populated_bytes", "pages at hand: what the kernel has given" },
+        { "huge_page_bytes", "of these in huge pages" },
+        { "free_page_bytes", "populated, not in use yet" },
+        { "used_bytes", "in blocks handed out" },
+        { "slack_bytes", "free blocks inside pages in use" },
+        { "record_bytes", "keys and values" },
+        { "index_bytes", "the index" },
+        { "limbo_bytes", "removed, until every lcore has turned" },
+        { "output_bytes", "replies not yet read" },
+    };
+    json_t *result = call(options, "memory", NULL);
+    char cell[CELL_BYTES];
+
+    if (options->json) {
+        return print_json(result);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        printf("%-16s %12s  %s\n", rows[i].key, cell_print(json_object_get(result, rows[i].key), COLUMN_BYTES, cell),
+               rows[i].help);
+    }
+    printf("%-16s %12.0f  %s\n", "keys", get_number(result, "keys"), "keys that exist");
+    printf("%-16s %12.0f  %s\n", "page_misses", get_number(result, "page_misses"),
+           "times no populated page was at hand");
+    json_decref(result);
+    return EXIT_GOOD;
+}
+
+static int
+run_config_show(const struct options *options)
+{
+    static const struct column columns[] = { { "NAME", "name", COLUMN_TEXT },
+                                             { "VALUE", "value", COLUMN_TEXT },
+                                             { "FROM", "from", COLUMN_TEXT },
+                                             { "DEFAULT", "default", COLUMN_TEXT },
+                                             { "MEANING", "help", COLUMN_TEXT } };
+    static const struct column ports[] = {
+        { "PORT", "name", COLUMN_TEXT },    { "PROVIDER", "provider", COLUMN_TEXT },
+        { "NODE", "node", COLUMN_TEXT },    { "DOMAIN", "domain", COLUMN_TEXT },
+        { "SEND", "send", COLUMN_TEXT },    { "RX", "rx_slots", COLUMN_EXACT },
+        { "TX", "tx_slots", COLUMN_EXACT }, { "FRAME", "frame_bytes", COLUMN_EXACT }
+    };
+    json_t *result = call(options, "config show", NULL);
+
+    if (options->json) {
+        return print_json(result);
+    }
+    table_print(json_object_get(result, "settings"), columns, options->full ? 5 : 3, "no settings");
+    if (json_array_size(json_object_get(result, "ports")) > 0) {
+        putchar('\n');
+        table_print(json_object_get(result, "ports"), ports, ARRAY_COUNT(ports), "");
+    }
+    json_decref(result);
+    return EXIT_GOOD;
+}
+
+static int
+run_version(const struct options *options)
+{
+    json_t *result = call(options, "version", NULL);
+
+    if (options->json) {
+        json_object_set_new(result, "sluicectl", json_string(SLUICE_VERSION));
+        return print_json(result);
+    }
+    printf("sluicectl %s\nsluiced %s\n", SLUICE_VERSION, get_text(result, "version"));
+    json_decref(result);
+    return EXIT_GOOD;
+}
+
+static int
+run_shutdown(const struct options *options)
+{
+    json_t *result = call(options, "shutdown", NULL);
+    double most_s = get_number(result, "drain_ms") / 1000 + 1 + options->timeout_s;
+
+    if (options->json) {
+        print_json(result);
+    } else {
+        json_decref(result);
+    }
+    if (options->no_wait) {
+        return EXIT_GOOD;
+    }
+    if (!call_wait_for_end(most_s)) {
+        fputs("sluicectl: the appliance has not ended in time\n", stderr);
+        return EXIT_BAD;
+    }
+    if (!options->json) {
+        puts("stopped");
+    }
+    return EXIT_GOOD;
+}
+
+/* ---- the command line ---- */
+
+static const struct command {
+    const char *name;
+    int (*run)(const struct options *options);
+    uint32_t takes;
+    const char *arguments, *help;
+} commands[] = {
+    { "status", run_status, 0, "", "where to connect, state, load and memory" },
+    { "ready", run_ready, 0, "", "exit code 0 when requests are served, else 1" },
+    { "alive", run_alive, 0, "", "exit code 0 when the management core answers" },
+    { "stats", run_stats, TAKES_ALL | TAKES_FULL | TAKES_WORD, "[WORD] [-a] [-l]", "counters that moved" },
+    { "latency", latency_run, TAKES_LATENCY | TAKES_WORD, "[COMMAND] [options below]", "latency histograms" },
+    { "lcores", run_lcores, 0, "", "CPU, thread and load of every lcore" },
+    { "ports", run_ports, TAKES_FULL, "[-l]", "ports of every lcore" },
+    { "sessions", run_sessions, TAKES_FULL | TAKES_LIMIT, "[-l] [--limit N]", "who is connected" },
+    { "memory", run_memory, 0, "", "where memory went" },
+    { "config show", run_config_show, TAKES_FULL, "[-l]", "settings and where they come from" },
+    { "shutdown", run_shutdown, TAKES_NO_WAIT, "[--no-wait]", "drain, end, and wait for the end" },
+    { "version", run_version, 0, "", "versions of both sides" },
+};
+
+static void
+print_usage(void)
+{
+    puts("usage: sluicectl [-S SOCKET] [-t SECONDS] [-j] COMMAND [ARGUMENT]\n");
+    for (size_t i = 0; i < ARRAY_COUNT(commands); i++) {
+        char left[64];
+        snprintf(left, sizeof(left), "%s %s", commands[i].name, commands[i].arguments);
+        printf("  %-34s %s\n", left, commands[i].help);
+    }
+    puts("\n"
+         "  -S, --socket PATH      management socket (else $SLUICE_CTL, else the default one)\n"
+         "  -t, --timeout SECONDS  longest wait for an answer (5)\n"
+         "  -j, --json             the answer as one line of JSON\n"
+         "  -a, --all              with what is 0\n"
+         "  -l, --long             with more columns\n"
+         "      --version, --help\n"
+         "\n"
+         "latency:\n"
+         "      --kind KIND        service (decoded to encoded), residence (polled to flushed),\n"
+         "                         loop (a busy turn) or burst (requests of a burst)\n"
+         "      --lcore N          of one lcore; else all together\n"
+         "      --hist             bars\n"
+         "      --percentiles      more of them\n"
+         "      --watch[=SECONDS]  again and again, what was counted in the last seconds (1)\n"
+         "\n"
+         "Exit codes: 0 good, 1 error or not ready, 2 wrong usage, 3 cannot connect.");
+}
+
+static _Noreturn void
+usage_error(const char *what, const char *value)
+{
+    char quoted[QUOTE_BYTES];
+    fprintf(stderr, "sluicectl: %s %s\ntry: sluicectl --help\n", what, quote_text(quoted, value));
+    exit(EXIT_USAGE);
+}
+
+static double
+parse_seconds(const char *text)
+{
+    char *end;
+    double value = strtod(text, &end);
+
+    if (end == text || *end != '\0' || !(value >= 0.01 && value <= 86400)) {
+        usage_error("expected seconds from 0.01 to 86400, not", text);
+    }
+    return value;
+}
+
+static uint64_t
+parse_number(const char *text)
+{
+    uint64_t value;
+
+    if (unit_parse_count(text, &value) != UNIT_OK || value > INT32_MAX) {
+        usage_error("expected a whole number, not", text);
+    }
+    return value;
+}
+
+enum {
+    OPTION_KIND = 256,
+    OPTION_LCORE,
+    OPTION_HIST,
+    OPTION_PERCENTILES,
+    OPTION_WATCH,
+    OPTION_LIMIT,
+    OPTION_NO_WAIT,
+    OPTION_VERSION
+};
+
+/* Take one option; returns the flag that a command must have for it. */
+static uint32_t
+take_option(struct options *options, int option)
+{
+    switch (option) {
+    case 'S':
+        options->socket = optarg;
+        return 0;
+    case 't':
+        options->timeout_s = parse_seconds(optarg);
+        return 0;
+    case 'j':
+        options->json = true;
+        return 0;
+    case 'a':
+        options->all = true;
+        return TAKES_ALL;
+    case 'l':
+        options->full = true;
+        return TAKES_FULL;
+    case OPTION_KIND:
+        options->kind = optarg;
+        return TAKES_LATENCY;
+    case OPTION_LCORE:
+        options->lcore = parse_number(optarg);
+        return TAKES_LATENCY;
+    case OPTION_HIST:
+        options->hist = true;
+        return TAKES_LATENCY;
+    case OPTION_PERCENTILES:
+        options->percentiles = true;
+        return TAKES_LATENCY;
+    case OPTION_WATCH:
+        options->watch = true;
+        options->watch_s = optarg == NULL ? 1 : parse_seconds(optarg);
+        return TAKES_LATENCY;
+    case OPTION_LIMIT:
+        options->limit = parse_number(optarg);
+        return TAKES_LIMIT;
+    case OPTION_NO_WAIT:
+        options->no_wait = true;
+        return TAKES_NO_WAIT;
+    case OPTION_VERSION:
+        puts("sluicectl " SLUICE_VERSION);
+        exit(EXIT_GOOD);
+    case 'h':
+        print_usage();
+        exit(EXIT_GOOD);
+    default:
+        fputs("try: sluicectl --help\n", stderr);
+        exit(EXIT_USAGE);
+    }
+}
+
+static uint32_t
+read_options(struct options *options, int argc, char **argv)
+{
+    static const struct option longs[] = {
+        { "socket", required_argument, NULL, 'S' },
+        { "timeout", required_argument, NULL, 't' },
+        { "json", no_argument, NULL, 'j' },
+        { "all", no_argument, NULL, 'a' },
+        { "long", no_argument, NULL, 'l' },
+        { "kind", required_argument, NULL, OPTION_KIND },
+        { "lcore", required_argument, NULL, OPTION_LCORE },
+        { "hist", no_argument, NULL, OPTION_HIST },
+        { "percentiles", no_argument, NULL, OPTION_PERCENTILES },
+        { "watch", optional_argument, NULL, OPTION_WATCH },
+        { "limit", required_argument, NULL, OPTION_LIMIT },
+        { "no-wait", no_argument, NULL, OPTION_NO_WAIT },
+        { "version", no_argument, NULL, OPTION_VERSION },
+        { "help", no_argument, NULL, 'h' },
+        { NULL, 0, NULL, 0 },
+    };
+    uint32_t needs = 0;
+    int option;
+
+    while ((option = getopt_long(argc, argv, "S:t:jalh", longs, NULL)) != -1) {
+        needs |= take_option(options, option);
+    }
+    return needs;
+}
+
+/* The command that the words from `at` on begin with; *used words of it. */
+static const struct command *
+find_command(char **words, int count, int *used)
+{
+    const char *names[ARRAY_COUNT(commands)];
+    char two[128];
+
+    snprintf(two, sizeof(two), "%s %s", words[0], count > 1 ? words[1] : "");
+    for (size_t i = 0; i < ARRAY_COUNT(commands); i++) {
+        names[i] = commands[i].name;
+        *used = strchr(commands[i].name, ' ') == NULL ? 1 : 2;
+        if (strcmp(commands[i].name, *used == 1 ? words[0] : two) == 0) {
+            return &commands[i];
+        }
+    }
+    const char *near = nearest_name(words[0], names, ARRAY_COUNT(commands));
+    if (near == NULL && strcmp(words[0], "config") == 0) {
+        near = "config show";
+    }
+    if (near != NULL) {
+        fprintf(stderr, "sluicectl: did you mean \"%s\"?\n", near);
+    }
+    usage_error("unknown command", words[0]);
+}
+
+int
+main(int argc, char **argv)
+{
+    struct options options = { .timeout_s = 5, .lcore = UINT64_MAX, .limit = UINT64_MAX };
+    uint32_t needs = read_options(&options, argc, argv);
+    int used;
+
+    if (optind == argc) {
+        print_usage();
+        return EXIT_USAGE;
+    }
+    const struct command *command = find_command(argv + optind, argc - optind, &used);
+    int rest = optind + used;
+    if (needs & ~command->takes) {
+        usage_error("an option does not belong to", command->name);
+    }
+    if (rest < argc && (command->takes & TAKES_WORD)) {
+        options.word = argv[rest++];
+    }
+    if (rest < argc) {
+        usage_error("unexpected argument", argv[rest]);
+    }
+    call_open(&options);
+    int status = command->run(&options);
+    if (fflush(stdout) != 0) {
+        fputs("sluicectl: cannot write the output\n", stderr);
+        return EXIT_BAD;
+    }
+    return status;
+}
