@@ -63,7 +63,9 @@ decode_resp(struct session *session, struct burst *burst, struct request *reques
 
     if (wire[0] != '*') {
         /* An inline request is unescaped in place: not in the stream, which may be decoded again. */
-        const uint8_t *line_end = memchr(wire, '\n', MIN(bytes, (size_t)LIMIT_INLINE_BYTES + 2));
+        size_t scanned = session->resp.scanned; /* no byte is looked at twice */
+        size_t line_max = MIN(bytes, (size_t)LIMIT_INLINE_BYTES + 2);
+        const uint8_t *line_end = scanned < line_max ? memchr(wire + scanned, '\n', line_max - scanned) : NULL;
         if (line_end != NULL) {
             bytes = (size_t)(line_end - wire) + 1;
             memcpy(lcore->inline_line, wire, bytes);
@@ -131,7 +133,7 @@ session_decode(struct session *session, struct burst *burst)
         if (status == CODEC_SHORT) {
             return false;
         }
-        if (status == CODEC_OK && request->command == NULL && request->name.bytes == 0) {
+        if (status == CODEC_OK && request_is_empty(request)) {
             in->taken += request->wire_bytes; /* a blank line or an empty array: nothing to answer */
             continue;
         }

@@ -255,7 +255,7 @@ own_hold(struct session *session, size_t bytes)
     size_t old_room = in->own_room;
 
     if (old == NULL || old_room < bytes) {
-        size_t room = memory_class_bytes(MAX(bytes, OWN_BYTES_MIN));
+        size_t room = MIN(memory_class_bytes(MAX(bytes, OWN_BYTES_MIN)), (size_t)MEMORY_BLOCK_MAX);
         uint8_t *block = memory_take(session->lcore->memory, room);
         if (block == NULL) {
             counter_add(&session->lcore->counters->memory_misses, 1);
