@@ -31,6 +31,12 @@ struct value {
     };
 };
 
+/* Grows as values come, never because of a count that was only announced. Zeroed: empty. */
+struct value_list {
+    struct value *values;
+    uint32_t count, room;
+};
+
 static inline bool
 value_is_aggregate(const struct value *value)
 {
@@ -39,3 +45,9 @@ value_is_aggregate(const struct value *value)
 
 /* Deepest nesting accepted from a server. */
 #define VALUE_DEPTH_MAX 32
+/* Most values of one reply: 40 bytes each, so at most 160 MiB. */
+#define VALUE_COUNT_MAX (4u << 20)
+
+/* A new last value, zeroed. NULL: VALUE_COUNT_MAX, or no memory. */
+struct value *value_list_append(struct value_list *list);
+void value_list_fini(struct value_list *list);
