@@ -1,0 +1,226 @@
+/* test_bench.c - sluice-bench: ranks, digits, schedules, and replies counted wherever they are cut. */
+#include "tools/bench/generator.h"
+#include "tools/bench/stats.h"
+#include <CUnit/Basic.h>
+
+static void
+no_samples_give_zeros(void)
+{
+    struct summary summary = summary_of(NULL, 0, 1);
+    CU_ASSERT_EQUAL(summary.samples, 0);
+    CU_ASSERT_EQUAL(summary.p50_us, 0);
+    CU_ASSERT_EQUAL(summary.qps, 0);
+    CU_ASSERT_EQUAL(median_of(NULL, 0), 0);
+}
+
+static void
+ranks_are_exact(void)
+{
+    static const struct {
+        uint64_t count;
+        double percent;
+        uint64_t rank; /* of 1, 2, 3 ... count */
+    } rows[] = {
+        { 1, 50, 1 },           { 1, 99.99, 1 },
+        { 2, 50, 1 },           { 3, 50, 2 },
+        { 4, 75, 3 },           { 4, 76, 4 },
+        { 100, 99, 99 },        { 100, 99.9, 100 },
+        { 1000, 99.9, 999 },    { 1001, 99.9, 1000 },
+        { 10000, 99.99, 9999 }, { 200000, 99.99, 199980 },
+        { 200000, 50, 100000 }, { 200000, 99.9, 199800 },
+        { 5, 100, 5 },          { 100, 0.5, 1 },
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        uint64_t *values = malloc(rows[i].count * sizeof(*values));
+        for (uint64_t j = 0; j < rows[i].count; j++) {
+            values[j] = j + 1;
+        }
+        CU_ASSERT_EQUAL(rank_of(values, rows[i].count, rows[i].percent), rows[i].rank);
+        free(values);
+    }
+}
+
+static void
+a_summary_is_what_pen_and_paper_give(void)
+{
+    uint64_t ticks[10] = { 9000, 1000, 3000, 2000, 5000, 4000, 7000, 6000, 10000, 8000 };
+    struct summary summary = summary_of(ticks, 10, 0.5); /* half a nanosecond a tick */
+    CU_ASSERT_DOUBLE_EQUAL(summary.min_us, 0.5, 1e-12);
+    CU_ASSERT_DOUBLE_EQUAL(summary.p50_us, 2.5, 1e-12);
+    CU_ASSERT_DOUBLE_EQUAL(summary.p75_us, 4, 1e-12);
+    CU_ASSERT_DOUBLE_EQUAL(summary.p90_us, 4.5, 1e-12);
+    CU_ASSERT_DOUBLE_EQUAL(summary.p95_us, 5, 1e-12);
+    CU_ASSERT_DOUBLE_EQUAL(summary.p99_99_us, 5, 1e-12);
+    CU_ASSERT_DOUBLE_EQUAL(summary.max_us, 5, 1e-12);
+    CU_ASSERT_DOUBLE_EQUAL(summary.mean_us, 2.75, 1e-12);
+    CU_ASSERT_DOUBLE_EQUAL(summary.qps, 1e6 / 2.75, 1e-6);
+    CU_ASSERT_EQUAL(summary.samples, 10);
+}
+
+static void
+medians_take_the_middle(void)
+{
+    double odd[] = { 5, 1, 3 }, even[] = { 4, 1, 3, 2 };
+    CU_ASSERT_DOUBLE_EQUAL(median_of(odd, 3), 3, 0);
+    CU_ASSERT_DOUBLE_EQUAL(median_of(even, 4), 2.5, 0);
+}
+
+static void
+digits_are_twelve(void)
+{
+    static const struct {
+        uint64_t number;
+        const char *digits;
+    } rows[] = { { 0, "000000000000" },
+                 { 7, "000000000007" },
+                 { 99999999, "000099999999" },
+                 { 100000000, "000100000000" },
+                 { 123456789012, "123456789012" },
+                 { 999999999999, "999999999999" } };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        char out[13] = "xxxxxxxxxxxx";
+        load_digits((uint8_t *)out, rows[i].number);
+        CU_ASSERT_STRING_EQUAL(out, rows[i].digits);
+    }
+}
+
+static void
+random_numbers_stay_below_and_cover(void)
+{
+    struct load_random random = { 1 };
+    uint32_t seen[7] = { 0 };
+    for (int i = 0; i < 7000; i++) {
+        uint64_t number = load_random_below(&random, 7);
+        CU_ASSERT_FATAL(number < 7);
+        seen[number]++;
+    }
+    for (int i = 0; i < 7; i++) {
+        CU_ASSERT(seen[i] > 800 && seen[i] < 1200);
+    }
+}
+
+static void
+a_mix_is_spread_by_weight(void)
+{
+    struct load_op ops[3] = { { .weight = 90 }, { .weight = 9 }, { .weight = 1 } };
+    uint8_t schedule[SCANNER_SCHEDULE_MAX];
+    uint32_t seen[3] = { 0 }, count = generator_schedule(ops, 3, schedule);
+    CU_ASSERT_EQUAL_FATAL(count, 100);
+    for (uint32_t i = 0; i < count; i++) {
+        seen[schedule[i]]++;
+    }
+    CU_ASSERT_EQUAL(seen[0], 90);
+    CU_ASSERT_EQUAL(seen[1], 9);
+    CU_ASSERT_EQUAL(seen[2], 1);
+    ops[0].weight = 1;
+    CU_ASSERT_EQUAL(generator_schedule(ops, 1, schedule), 1);
+}
+
+/* ---- the scanner ---- */
+
+static const char REPLIES[] =
+    "+OK\r\n$4\r\nabcd\r\n:12\r\n$-1\r\n-ERR no\r\n$3\r\nabc\r\n$3\r\n1.5\r\n*2\r\n:1\r\n*1\r\n$0\r\n\r\n";
+
+static void
+scanner_of_replies(struct scanner *scanner)
+{
+    static const enum expected_kind kinds[] = { EXPECT_OK,    EXPECT_VALUE, EXPECT_INTEGER, EXPECT_VALUE,
+                                                EXPECT_VALUE, EXPECT_VALUE, EXPECT_DOUBLE,  EXPECT_ANY };
+    scanner_init(scanner, CLIENT_RESP2, 4);
+    for (size_t i = 0; i < ARRAY_COUNT(kinds); i++) {
+        scanner_expect(scanner, kinds[i]);
+    }
+}
+
+static void
+replies_are_counted_wherever_they_are_cut(void)
+{
+    size_t all = sizeof(REPLIES) - 1;
+    for (size_t step = 1; step <= all; step++) {
+        struct scanner scanner;
+        size_t taken = 0;
+        scanner_of_replies(&scanner);
+        for (size_t have = step; taken < all; have = MIN(have + step, all)) {
+            char *copy = malloc(have - taken + 1);
+            memcpy(copy, REPLIES + taken, have - taken);
+            taken += scanner_scan(&scanner, slice_of(copy, have - taken));
+            free(copy);
+            CU_ASSERT_FATAL(taken <= have);
+            CU_ASSERT_PTR_NULL_FATAL(scanner.malformed);
+        }
+        CU_ASSERT_EQUAL(scanner.replies, 8);
+        CU_ASSERT_EQUAL(scanner.misses, 1);
+        CU_ASSERT_EQUAL(scanner.errors, 1);
+        CU_ASSERT_EQUAL(scanner.surprises, 1); /* the value of 3 bytes */
+        CU_ASSERT_STRING_EQUAL(scanner.first_error, "ERR no");
+    }
+}
+
+static void
+replies_of_the_wrong_type_are_noticed(void)
+{
+    static const struct {
+        enum expected_kind kind;
+        const char *wire;
+        uint32_t misses, errors, surprises;
+    } rows[] = {
+        { EXPECT_OK, "+QUEUED\r\n", 0, 0, 1 },
+        { EXPECT_OK, ":1\r\n", 0, 0, 1 },
+        { EXPECT_OK, "$-1\r\n", 0, 0, 1 },
+        { EXPECT_PONG, "+OK\r\n", 0, 0, 1 },
+        { EXPECT_INTEGER, "+OK\r\n", 0, 0, 1 },
+        { EXPECT_INTEGER, "$1\r\n1\r\n", 0, 0, 1 },
+        { EXPECT_VALUE, "$5\r\nabcde\r\n", 0, 0, 1 },
+        { EXPECT_VALUE, "_\r\n", 1, 0, 0 },
+        { EXPECT_DOUBLE, ",1.5\r\n", 0, 0, 0 },
+        { EXPECT_DOUBLE, ":1\r\n", 0, 0, 1 },
+        { EXPECT_BULK, "$-1\r\n", 1, 0, 0 },
+        { EXPECT_ANY, "-OOM x\r\n", 0, 1, 0 },
+        { EXPECT_ANY, "*-1\r\n", 0, 0, 0 },
+        { EXPECT_PONG, "+PONG\r\n", 0, 0, 0 },
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        struct scanner scanner;
+        scanner_init(&scanner, CLIENT_RESP2, 4);
+        scanner_expect(&scanner, rows[i].kind);
+        CU_ASSERT_EQUAL(scanner_scan(&scanner, slice_text(rows[i].wire)), strlen(rows[i].wire));
+        CU_ASSERT_EQUAL(scanner.replies, 1);
+        CU_ASSERT_EQUAL(scanner.misses, rows[i].misses);
+        CU_ASSERT_EQUAL(scanner.errors, rows[i].errors);
+        CU_ASSERT_EQUAL(scanner.surprises, rows[i].surprises);
+    }
+}
+
+static void
+what_is_no_reply_stops_the_count(void)
+{
+    static const char *const wires[] = { "?\r\n", "$4\r\nabcdXX", "PING\r\n" };
+    for (size_t i = 0; i < ARRAY_COUNT(wires); i++) {
+        struct scanner scanner;
+        scanner_init(&scanner, CLIENT_RESP2, 4);
+        scanner_expect(&scanner, EXPECT_VALUE);
+        CU_ASSERT_EQUAL(scanner_scan(&scanner, slice_text(wires[i])), 0);
+        CU_ASSERT_PTR_NOT_NULL(scanner.malformed);
+    }
+}
+
+int
+main(void)
+{
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("bench", NULL, NULL);
+    CU_ADD_TEST(suite, no_samples_give_zeros);
+    CU_ADD_TEST(suite, ranks_are_exact);
+    CU_ADD_TEST(suite, a_summary_is_what_pen_and_paper_give);
+    CU_ADD_TEST(suite, medians_take_the_middle);
+    CU_ADD_TEST(suite, digits_are_twelve);
+    CU_ADD_TEST(suite, random_numbers_stay_below_and_cover);
+    CU_ADD_TEST(suite, a_mix_is_spread_by_weight);
+    CU_ADD_TEST(suite, replies_are_counted_wherever_they_are_cut);
+    CU_ADD_TEST(suite, replies_of_the_wrong_type_are_noticed);
+    CU_ADD_TEST(suite, what_is_no_reply_stops_the_count);
+    CU_basic_run_tests();
+    unsigned failures = CU_get_number_of_failures();
+    CU_cleanup_registry();
+    return failures != 0;
+}

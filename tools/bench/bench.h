@@ -1,0 +1,62 @@
+/* bench.h - sluice-bench's commands and what they share. */
+#pragma once
+#include "tools/client/client.h"
+
+#define BENCH_USAGE_ERROR 2
+
+/* Each takes its own command line, argv[0] being its name, and returns the exit code. */
+int bench_latency(int argc, char **argv);
+int bench_throughput(int argc, char **argv);
+
+/* ---- options that latency and throughput share ---- */
+
+#define BENCH_CONNECTION_LETTERS "h:p:s:a:"
+
+enum bench_option { /* getopt_long values beyond letters */
+                    BENCH_USER = 256,
+                    BENCH_PROVIDER,
+                    BENCH_ATTACH,
+                    BENCH_PORT_NAME,
+                    BENCH_WIRE,
+                    BENCH_SEND,
+                    BENCH_CPU,
+                    BENCH_SERVER_CPU,
+                    BENCH_HELP,
+                    BENCH_OWN, /* first value for a command's own options */
+};
+
+#define BENCH_CONNECTION_OPTIONS                                                                                       \
+    { "user", required_argument, NULL, BENCH_USER }, { "provider", required_argument, NULL, BENCH_PROVIDER },          \
+        { "attach", required_argument, NULL, BENCH_ATTACH },                                                           \
+        { "port-name", required_argument, NULL, BENCH_PORT_NAME }, { "wire", required_argument, NULL, BENCH_WIRE },    \
+        { "send", required_argument, NULL, BENCH_SEND }, { "cpu", required_argument, NULL, BENCH_CPU },                \
+        { "server-cpu", required_argument, NULL, BENCH_SERVER_CPU },                                                   \
+    {                                                                                                                  \
+        "help", no_argument, NULL, BENCH_HELP                                                                          \
+    }
+
+#define BENCH_CONNECTION_USAGE                                                                                         \
+    "  -h HOST, -p PORT, -s PATH     server (127.0.0.1, 6379), or its Unix socket\n"                                   \
+    "  -a PASSWORD, --user NAME      authenticate; REDISCLI_AUTH is read as well\n"                                    \
+    "  --provider P                  over the fabric: shm, net, tcp;ofi_rxm, efa ...\n"                                \
+    "  --attach HOST:PORT|PATH       where the fabric session is attached (default: -h, -p, -s)\n"                     \
+    "  --port-name NAME              the server's fabric port, if several have this provider\n"                        \
+    "  --send auto|inject|send       frames on the fabric (auto)\n"                                                    \
+    "  --wire resp2|resp3|sbe        (resp2)\n"                                                                        \
+    "  --cpu N                       CPU of the client (the last allowed)\n"                                           \
+    "  --server-cpu N                CPU of our own peer or null responder (the first allowed)\n"
+
+struct bench_connection {
+    struct client_options client;
+    int cpu, server_cpu;
+};
+
+void bench_connection_init(struct bench_connection *connection);
+/* 1: taken; 0: not one of ours; -1: a bad value, complained. */
+int bench_connection_option(struct bench_connection *connection, int option, const char *value);
+
+/* Whole number with an optional k or m (thousand, million) in [min, max], or complain. */
+bool bench_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out);
+
+/* "shm-sbe-auto", "tcp-resp2" */
+void bench_label(const struct bench_connection *connection, char *label, size_t label_bytes);

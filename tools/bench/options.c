@@ -1,0 +1,141 @@
+/* options.c - what latency and throughput read alike from their command lines. */
+#include "tools/bench/bench.h"
+#include "tools/bench/machine.h"
+
+static const char *const wires[] = { "resp2", "resp3", "sbe" };
+static const char *const sends[] = { "auto", "inject", "send" };
+
+void
+bench_connection_init(struct bench_connection *connection)
+{
+    *connection =
+        (struct bench_connection){ .cpu = machine_cpu(machine_cpu_count() - 1), .server_cpu = machine_cpu(0) };
+    client_options_init(&connection->client);
+    connection->client.spin = true;
+    connection->client.timeout_ms = 10000;
+    const char *password = getenv("REDISCLI_AUTH");
+    if (password != NULL && *password != '\0') {
+        connection->client.password = password;
+    }
+}
+
+bool
+bench_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out)
+{
+    char *end;
+    uint64_t number = strtoull(text, &end, 10);
+    uint64_t times = 1;
+    if (end != text && (*end == 'k' || *end == 'm')) {
+        times = *end == 'k' ? 1000 : 1000000;
+        end++;
+    }
+    if (end == text || text[0] == '-' || *end != '\0' || number > max / times || number * times < min) {
+        fprintf(stderr, "sluice-bench: %s %s: expected a number from %llu to %llu\n", option, text,
+                (unsigned long long)min, (unsigned long long)max);
+        return false;
+    }
+    *out = number * times;
+    return true;
+}
+
+static int
+choice_of(const char *option, const char *text, const char *const *choices, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (strcmp(text, choices[i]) == 0) {
+            return (int)i;
+        }
+    }
+    fprintf(stderr, "sluice-bench: %s %s: expected %s, %s or %s\n", option, text, choices[0], choices[1], choices[2]);
+    return -1;
+}
+
+/* HOST:PORT, [::1]:PORT, or a path. The pieces live as long as the program. */
+static bool
+attach_read(struct client_options *client, const char *text)
+{
+    const char *colon = strrchr(text, ':');
+    uint64_t port;
+    if (strchr(text, '/') != NULL) {
+        client->path = text;
+        return true;
+    }
+    if (colon == NULL) {
+        client->host = text;
+        return true;
+    }
+    if (!bench_number("--attach", colon + 1, 1, 65535, &port)) {
+        return false;
+    }
+    client->host = strndup(text, (size_t)(colon - text));
+    CHECK(client->host != NULL);
+    client->port = (uint16_t)port;
+    return true;
+}
+
+int
+bench_connection_option(struct bench_connection *connection, int option, const char *value)
+{
+    struct client_options *client = &connection->client;
+    uint64_t number = 0;
+    int choice = 0;
+    bool good = true;
+    switch (option) {
+    case 'h':
+        client->host = value;
+        break;
+    case 'p':
+        good = bench_number("-p", value, 1, 65535, &number);
+        client->port = (uint16_t)number;
+        break;
+    case 's':
+        client->path = value;
+        break;
+    case 'a':
+        client->password = value;
+        break;
+    case BENCH_USER:
+        client->user = value;
+        break;
+    case BENCH_PROVIDER:
+        client->fabric.provider = value;
+        break;
+    case BENCH_PORT_NAME:
+        client->fabric.port_name = value;
+        break;
+    case BENCH_ATTACH:
+        good = attach_read(client, value);
+        break;
+    case BENCH_WIRE:
+        choice = choice_of("--wire", value, wires, ARRAY_COUNT(wires));
+        client->wire = (enum client_wire)choice;
+        break;
+    case BENCH_SEND:
+        choice = choice_of("--send", value, sends, ARRAY_COUNT(sends));
+        client->fabric.send = (enum client_send)choice;
+        break;
+    case BENCH_CPU:
+        good = bench_number("--cpu", value, 0, 1023, &number);
+        connection->cpu = (int)number;
+        break;
+    case BENCH_SERVER_CPU:
+        good = bench_number("--server-cpu", value, 0, 1023, &number);
+        connection->server_cpu = (int)number;
+        break;
+    default:
+        return 0;
+    }
+    return good && choice >= 0 ? 1 : -1;
+}
+
+void
+bench_label(const struct bench_connection *connection, char *label, size_t label_bytes)
+{
+    const struct client_options *client = &connection->client;
+    const char *wire = wires[client->wire];
+    if (client->fabric.provider != NULL) {
+        snprintf(label, label_bytes, "%s-%s-%s", client->fabric.provider, wire, sends[client->fabric.send]);
+    } else {
+        snprintf(label, label_bytes, "%s-%s", client->path != NULL ? "unix" : "tcp", wire);
+    }
+}

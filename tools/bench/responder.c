@@ -1,0 +1,350 @@
+#include "tools/bench/responder.h"
+#include "codec/sbe_client.h"
+#include "config/sync.h"
+#include "tools/bench/machine.h"
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define EVENTS_MAX    64
+#define RECEIVE_BYTES (256 * 1024)
+/* Answers at hand for one send. */
+#define BLOCK_REPLIES 1024
+
+struct responder_connection {
+    struct responder_connection *next;
+    int fd;
+    uint32_t skip;               /* bytes still to be ignored */
+    uint32_t position;           /* in the schedule: of the request being received */
+    uint64_t partial;            /* bytes of it received */
+    uint64_t owed_from, owed_to; /* answers, counted since the connection began */
+    uint32_t owed_bytes;         /* of the first owed answer, already sent */
+};
+
+struct responder {
+    int listener, epoll, stop;
+    uint16_t port;
+    int cpu;
+    uint32_t skip_bytes;
+    uint32_t schedule_count;
+    uint32_t request_bytes[SCANNER_SCHEDULE_MAX];
+    bool uniform; /* all requests are equally long */
+    /* BLOCK_REPLIES answers rounded down to whole schedules; offsets[i] is where the i-th begins */
+    uint8_t *block;
+    uint32_t *offsets;
+    uint32_t block_count;
+    struct responder_connection *connections;
+    uint8_t *buffer;
+    pthread_t thread;
+};
+
+/* ---- answers ---- */
+
+static uint8_t *
+sbe_answer(uint8_t *at, enum expected_kind kind, struct slice value)
+{
+    uint8_t *body = at + SBE_FRAME_HEADER_BYTES, *end;
+    switch (kind) {
+    case EXPECT_INTEGER:
+        end = sbe_integer_reply_put(body, 7, 1);
+        break;
+    case EXPECT_VALUE:
+    case EXPECT_BULK:
+        end = sbe_put_data(sbe_bulk_reply_put(body, 7), value);
+        break;
+    case EXPECT_DOUBLE:
+        end = sbe_double_reply_put(body, 7, 123.5);
+        break;
+    case EXPECT_PONG:
+        end = sbe_put_data(sbe_status_reply_put(body, 7, SBE_STATUS_CODE_PONG), (struct slice){ NULL, 0 });
+        break;
+    default:
+        end = sbe_put_data(sbe_status_reply_put(body, 7, SBE_STATUS_CODE_OK), (struct slice){ NULL, 0 });
+    }
+    sbe_store_uint32(at, (uint32_t)(end - body));
+    return end;
+}
+
+static uint8_t *
+resp_answer(uint8_t *at, enum expected_kind kind, struct slice value)
+{
+    switch (kind) {
+    case EXPECT_INTEGER:
+        return at + sprintf((char *)at, ":1\r\n");
+    case EXPECT_PONG:
+        return at + sprintf((char *)at, "+PONG\r\n");
+    case EXPECT_DOUBLE:
+        return at + sprintf((char *)at, "$5\r\n123.5\r\n");
+    case EXPECT_VALUE:
+    case EXPECT_BULK:
+        at += sprintf((char *)at, "$%zu\r\n", value.bytes);
+        memcpy(at, value.data, value.bytes);
+        memcpy(at + value.bytes, "\r\n", 2);
+        return at + value.bytes + 2;
+    default:
+        return at + sprintf((char *)at, "+OK\r\n");
+    }
+}
+
+static void
+block_make(struct responder *responder, const struct load_op *ops, const uint8_t *schedule, enum client_wire wire,
+           uint32_t value_bytes)
+{
+    uint8_t *letters = malloc(value_bytes + 1);
+    responder->block_count = MAX(1u, BLOCK_REPLIES / responder->schedule_count) * responder->schedule_count;
+    responder->block = malloc((size_t)responder->block_count * (value_bytes + 64));
+    responder->offsets = malloc((responder->block_count + 1) * sizeof(*responder->offsets));
+    CHECK(letters != NULL && responder->block != NULL && responder->offsets != NULL);
+    memset(letters, 'x', value_bytes);
+    uint8_t *at = responder->block;
+    for (uint32_t i = 0; i < responder->block_count; i++) {
+        enum expected_kind kind = ops[schedule[i % responder->schedule_count]].expected;
+        struct slice value = slice_of(letters, value_bytes);
+        responder->offsets[i] = (uint32_t)(at - responder->block);
+        at = wire == CLIENT_SBE ? sbe_answer(at, kind, value) : resp_answer(at, kind, value);
+    }
+    responder->offsets[responder->block_count] = (uint32_t)(at - responder->block);
+    free(letters);
+}
+
+/* ---- serving ---- */
+
+static void
+interest_set(struct responder *responder, struct responder_connection *connection, uint32_t events, int operation)
+{
+    struct epoll_event event = { .events = events, .data.ptr = connection };
+    CHECK(epoll_ctl(responder->epoll, operation, connection->fd, &event) == 0);
+}
+
+/* Requests completed by `bytes` more. */
+static void
+requests_count(struct responder *responder, struct responder_connection *connection, size_t bytes)
+{
+    size_t skipped = MIN(bytes, (size_t)connection->skip);
+    connection->skip -= (uint32_t)skipped;
+    connection->partial += bytes - skipped;
+    if (responder->uniform) {
+        uint64_t whole = connection->partial / responder->request_bytes[0];
+        connection->partial -= whole * responder->request_bytes[0];
+        connection->owed_to += whole;
+        return;
+    }
+    while (connection->partial >= responder->request_bytes[connection->position]) {
+        connection->partial -= responder->request_bytes[connection->position];
+        connection->position = (connection->position + 1) % responder->schedule_count;
+        connection->owed_to++;
+    }
+}
+
+/* False: the connection is over. */
+static bool
+answers_send(struct responder *responder, struct responder_connection *connection)
+{
+    while (connection->owed_from < connection->owed_to) {
+        uint32_t first = (uint32_t)(connection->owed_from % responder->block_count);
+        uint32_t count =
+            (uint32_t)MIN(connection->owed_to - connection->owed_from, (uint64_t)(responder->block_count - first));
+        uint32_t from = responder->offsets[first] + connection->owed_bytes;
+        ssize_t sent = send(connection->fd, responder->block + from, responder->offsets[first + count] - from,
+                            MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (sent < 0) {
+            return errno == EAGAIN || errno == EINTR;
+        }
+        uint32_t reached = from + (uint32_t)sent;
+        while (first < responder->block_count && responder->offsets[first + 1] <= reached) {
+            first++;
+            connection->owed_from++;
+        }
+        connection->owed_bytes = first < responder->block_count ? reached - responder->offsets[first] : 0;
+    }
+    return true;
+}
+
+static bool
+connection_serve(struct responder *responder, struct responder_connection *connection)
+{
+    bool owed_before = connection->owed_from < connection->owed_to;
+    ssize_t got = recv(connection->fd, responder->buffer, RECEIVE_BYTES, MSG_DONTWAIT);
+    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
+        return false;
+    }
+    if (got > 0) {
+        requests_count(responder, connection, (size_t)got);
+    }
+    if (!answers_send(responder, connection)) {
+        return false;
+    }
+    bool owed = connection->owed_from < connection->owed_to;
+    if (owed != owed_before) {
+        interest_set(responder, connection, owed ? EPOLLIN | EPOLLOUT : EPOLLIN, EPOLL_CTL_MOD);
+    }
+    return true;
+}
+
+static void
+connection_accept(struct responder *responder)
+{
+    int one = 1, fd = accept4(responder->listener, NULL, NULL, SOCK_CLOEXEC);
+    struct responder_connection *connection = fd < 0 ? NULL : calloc(1, sizeof(*connection));
+    if (connection == NULL) {
+        return;
+    }
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    *connection =
+        (struct responder_connection){ .next = responder->connections, .fd = fd, .skip = responder->skip_bytes };
+    responder->connections = connection;
+    interest_set(responder, connection, EPOLLIN, EPOLL_CTL_ADD);
+}
+
+static void
+connection_end(struct responder *responder, struct responder_connection *connection)
+{
+    struct responder_connection **link = &responder->connections;
+    while (*link != connection) {
+        link = &(*link)->next;
+    }
+    *link = connection->next;
+    close(connection->fd);
+    free(connection);
+}
+
+static void *
+responder_main(void *argument)
+{
+    struct responder *responder = argument;
+    struct epoll_event events[EVENTS_MAX];
+    machine_pin(responder->cpu);
+    for (;;) {
+        /* With one connection: spin on it, as the generator does. */
+        bool alone = responder->connections != NULL && responder->connections->next == NULL;
+        int count = epoll_wait(responder->epoll, events, EVENTS_MAX, alone ? 0 : -1);
+        for (int i = 0; i < count; i++) {
+            if (events[i].data.ptr == &responder->stop) {
+                return NULL;
+            }
+            if (events[i].data.ptr == &responder->listener) {
+                connection_accept(responder);
+            } else if (!connection_serve(responder, events[i].data.ptr)) {
+                connection_end(responder, events[i].data.ptr);
+            }
+        }
+    }
+}
+
+/* ---- starting ---- */
+
+static bool
+listener_open(struct responder *responder)
+{
+    struct sockaddr_in address = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t bytes = sizeof(address);
+    responder->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    if (responder->listener < 0 || bind(responder->listener, (struct sockaddr *)&address, bytes) != 0 ||
+        listen(responder->listener, 1024) != 0 ||
+        getsockname(responder->listener, (struct sockaddr *)&address, &bytes) != 0) {
+        return false;
+    }
+    responder->port = ntohs(address.sin_port);
+    return true;
+}
+
+/* Lengths of the requests: what a client on this wire would send. It connects to our listener and is not answered. */
+static bool
+requests_measure(struct responder *responder, const struct load_op *ops, uint32_t op_count, const uint8_t *schedule,
+                 enum client_wire wire, uint32_t value_bytes, char *why, size_t why_bytes)
+{
+    struct client_options options;
+    client_options_init(&options);
+    options.port = responder->port;
+    options.wire = wire;
+    struct client *client = client_open(&options, why, why_bytes);
+    if (client == NULL) {
+        return false;
+    }
+    bool good = true;
+    responder->uniform = true;
+    for (uint32_t op = 0; good && op < op_count; op++) {
+        struct load_template template;
+        good = load_template_make(&template, &ops[op], client, value_bytes, why, why_bytes);
+        for (uint32_t i = 0; good && i < responder->schedule_count; i++) {
+            if (schedule[i] == op) {
+                responder->request_bytes[i] = template.count;
+            }
+        }
+        if (good) {
+            load_template_fini(&template);
+        }
+    }
+    for (uint32_t i = 1; i < responder->schedule_count; i++) {
+        responder->uniform &= responder->request_bytes[i] == responder->request_bytes[0];
+    }
+    client_close(client);
+    int fd = accept(responder->listener, NULL, NULL);
+    if (fd >= 0) {
+        close(fd);
+    }
+    return good;
+}
+
+struct responder *
+responder_start(const struct load_op *ops, uint32_t op_count, enum client_wire wire, uint32_t value_bytes,
+                uint32_t skip_bytes, int cpu, char *why, size_t why_bytes)
+{
+    uint8_t schedule[SCANNER_SCHEDULE_MAX];
+    struct responder *responder = calloc(1, sizeof(*responder));
+    CHECK(responder != NULL);
+    responder->cpu = cpu;
+    responder->skip_bytes = skip_bytes;
+    responder->schedule_count = generator_schedule(ops, op_count, schedule);
+    responder->buffer = malloc(RECEIVE_BYTES);
+    responder->epoll = epoll_create1(EPOLL_CLOEXEC);
+    responder->stop = eventfd(0, EFD_CLOEXEC);
+    CHECK(responder->buffer != NULL && responder->epoll >= 0 && responder->stop >= 0);
+    snprintf(why, why_bytes, "the null responder could not listen: %s", strerror(errno));
+    bool good = listener_open(responder) &&
+                requests_measure(responder, ops, op_count, schedule, wire, value_bytes, why, why_bytes);
+    if (good) {
+        block_make(responder, ops, schedule, wire, value_bytes);
+        struct epoll_event accepts = { .events = EPOLLIN, .data.ptr = &responder->listener };
+        struct epoll_event stops = { .events = EPOLLIN, .data.ptr = &responder->stop };
+        CHECK(epoll_ctl(responder->epoll, EPOLL_CTL_ADD, responder->listener, &accepts) == 0 &&
+              epoll_ctl(responder->epoll, EPOLL_CTL_ADD, responder->stop, &stops) == 0 &&
+              pthread_create(&responder->thread, NULL, responder_main, responder) == 0);
+        return responder;
+    }
+    close(responder->listener);
+    close(responder->epoll);
+    close(responder->stop);
+    free(responder->buffer);
+    free(responder);
+    return NULL;
+}
+
+uint16_t
+responder_port(const struct responder *responder)
+{
+    return responder->port;
+}
+
+void
+responder_stop(struct responder *responder)
+{
+    uint64_t one = 1;
+    CHECK(write(responder->stop, &one, sizeof(one)) == sizeof(one));
+    pthread_join(responder->thread, NULL);
+    while (responder->connections != NULL) {
+        connection_end(responder, responder->connections);
+    }
+    close(responder->listener);
+    close(responder->epoll);
+    close(responder->stop);
+    free(responder->block);
+    free(responder->offsets);
+    free(responder->buffer);
+    free(responder);
+}

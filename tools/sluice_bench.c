@@ -1,0 +1,37 @@
+/* sluice_bench.c - load and latency. */
+#include "tools/bench/bench.h"
+
+static const char usage[] = "Usage: sluice-bench COMMAND [OPTIONS]\n"
+                            "  latency      the eight operations one after the other, exact ranks of every sample\n"
+                            "  throughput   closed loop with many requests in flight\n"
+                            "sluice-bench COMMAND --help shows the options.\n";
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    { "latency", bench_latency },
+    { "throughput", bench_throughput },
+};
+
+int
+main(int argc, char **argv)
+{
+    const char *name = argc > 1 ? argv[1] : "";
+    for (size_t i = 0; i < ARRAY_COUNT(commands); i++) {
+        if (strcmp(name, commands[i].name) == 0) {
+            return commands[i].run(argc - 1, argv + 1);
+        }
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        printf("%s", usage);
+        return 0;
+    }
+    if (strcmp(name, "--version") == 0) {
+        printf("sluice-bench %s\n", SLUICE_VERSION);
+        return 0;
+    }
+    fprintf(stderr, "%s%s%s%s", *name != '\0' ? "sluice-bench: unknown command '" : "", name,
+            *name != '\0' ? "'\n" : "", usage);
+    return BENCH_USAGE_ERROR;
+}
