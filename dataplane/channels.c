@@ -88,7 +88,7 @@ bucket_replace(struct lcore *lcore, _Atomic(struct channel_bucket *) *bucket, st
                struct channel *add)
 {
     uint32_t old_count = old != NULL ? old->count : 0;
-    if (bucket_bytes(old_count + 1) > MEMORY_BLOCK_MAX) {
+    if (bucket_bytes(old_count + 1) > MEMORY_BLOCK_MAX || !store_may_retire(lcore->store, STORE_RETIRE_BLOCKS)) {
         return false;
     }
     struct channel_bucket *fresh = memory_take(lcore->memory, bucket_bytes(old_count + 1));
@@ -97,8 +97,12 @@ bucket_replace(struct lcore *lcore, _Atomic(struct channel_bucket *) *bucket, st
     }
     fresh->count = 0;
     fresh->room = old_count + 1;
+    uint32_t dropped = 0;
     for (uint32_t i = 0; i < old_count; i++) {
-        if (load_relaxed(&old->channels[i]->subscribers) != CHANNEL_DEAD) {
+        bool dead = load_relaxed(&old->channels[i]->subscribers) == CHANNEL_DEAD;
+        if (dead && dropped < STORE_RETIRE_BLOCKS - 1) {
+            dropped++;
+        } else {
             fresh->channels[fresh->count++] = old->channels[i];
         }
     }
