@@ -177,6 +177,19 @@ class NeverFinish(Hostile):
         self.assert_serves()
 
 
+    def test_a_client_that_asks_and_hangs_up_in_one_breath_is_answered_and_closed(self):
+        idle = [self.server.connect() for _ in range(40)]
+        for over in ("tcp", "unix"):
+            for _ in range(100):
+                with self.server.connect(over, timeout_s=5) as client:
+                    client.sendall(request("PING"))
+                    client.shutdown(socket.SHUT_WR)
+                    self.assertEqual(reply_read(client, 7), b"+PONG\r\n")
+                    self.assertEqual(client.recv(1), b"")
+        for client in idle:
+            client.close()
+
+
 class Liars(Hostile):
     STREAM = request("SET", "k", "value") + request("HSET", "h", "f", "v") + b"PING\r\n" + request("ZADD", "z", "1.5", "m")
 
