@@ -157,7 +157,7 @@ listener_open_unix(struct listener *listener, const char *path, uint32_t mode, g
     }
     strcpy(at.sun_path, path);
     strcpy(listener->path, path);
-    snprintf(listener->text, sizeof(listener->text), "unix:%s", path);
+    snprintf(listener->text, sizeof(listener->text), "unix:%s", listener->path);
 
     int dir = lock_directory(path);
     if (dir < 0) {

@@ -47,10 +47,13 @@ text_print(struct text *text, const char *format, ...)
 
     va_start(args, format);
     va_copy(again, args);
-    int count = vsnprintf(NULL, 0, format, args);
+    text_grow(text, 127); /* enough for most, so that most are printed once */
+    int count = vsnprintf(text->bytes + text->used, text->room - text->used, format, args);
     CHECK(count >= 0);
-    text_grow(text, (size_t)count);
-    vsnprintf(text->bytes + text->used, (size_t)count + 1, format, again);
+    if ((size_t)count >= text->room - text->used) {
+        text_grow(text, (size_t)count);
+        vsnprintf(text->bytes + text->used, (size_t)count + 1, format, again);
+    }
     text->used += (size_t)count;
     va_end(again);
     va_end(args);
