@@ -277,10 +277,10 @@ sbe_boolean(struct reply *reply, bool value)
     }
 }
 
-static void
-sbe_bulk(struct reply *reply, struct slice bytes)
+static __attribute__((noinline)) void
+bulk_any(struct reply *reply, struct slice bytes)
 {
-    if (UNLIKELY(reply->patch != NULL)) {
+    if (reply->patch != NULL) {
         put_value(reply, SBE_VALUE_KIND_BULK, bytes, 0);
         return;
     }
@@ -288,6 +288,27 @@ sbe_bulk(struct reply *reply, struct slice bytes)
     if (LIKELY(at != NULL)) {
         finish_data(reply->sink, sbe_bulk_reply_put(at, reply->correlation), at - SBE_FRAME_HEADER_BYTES, bytes);
     }
+}
+
+#define BULK_HEAD_BYTES (SBE_FRAME_HEADER_BYTES + SBE_BULK_REPLY_HEAD_BYTES + SBE_LENGTH_BYTES)
+
+/* The reply of every GET: the small value for which there is room is written without a call that needs saved registers,
+ * 29 instructions and the copy instead of 48 (bench_sbe). */
+static void
+sbe_bulk(struct reply *reply, struct slice bytes)
+{
+    struct sink *sink = reply->sink;
+    uint8_t *frame = sink->at;
+
+    if (UNLIKELY(reply->patch != NULL || bytes.bytes > SMALL_BYTES ||
+                 (size_t)(sink->end - frame) < BULK_HEAD_BYTES + bytes.bytes)) {
+        bulk_any(reply, bytes);
+        return;
+    }
+    sbe_store_uint32(frame, (uint32_t)(BULK_HEAD_BYTES - SBE_FRAME_HEADER_BYTES + bytes.bytes));
+    sbe_bulk_reply_put(frame + SBE_FRAME_HEADER_BYTES, reply->correlation);
+    sink_advance(sink, BULK_HEAD_BYTES + bytes.bytes);
+    sbe_put_data(frame + BULK_HEAD_BYTES - SBE_LENGTH_BYTES, bytes);
 }
 
 static void

@@ -296,6 +296,56 @@ lower(struct lowering *to, const struct sbe_view *view, struct slice *name)
     }
 }
 
+/* sbe_validate() and lower() in one, for requests whose arguments are their variable-length data in order and whose
+ * fields say nothing more; inlined with its counts it takes a third of their instructions (bench_sbe).
+ * False: anything is wrong; nothing was taken, and the long way says what it is. */
+static inline __attribute__((always_inline)) bool
+decode_plain(struct slice message, const struct decode_limits *limits, struct arg_room *room, struct request *request,
+             enum command_id id, uint32_t head_bytes, uint32_t count)
+{
+    if (UNLIKELY(message.bytes < head_bytes || count > limits->args_max || count > room->count - room->used)) {
+        return false;
+    }
+    const uint8_t *at = message.data + head_bytes, *end = message.data + message.bytes;
+    struct arg *args = room->args + room->used;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const uint8_t *data = at + SBE_LENGTH_BYTES;
+        at = sbe_pass_data(at, end);
+        if (UNLIKELY(at == NULL || (size_t)(at - data) > limits->arg_bytes_max)) {
+            return false;
+        }
+        args[i].kind = ARG_BYTES;
+        args[i].bytes = slice_of(data, (size_t)(at - data));
+    }
+    if (UNLIKELY(at != end)) {
+        return false;
+    }
+    request->command = &command_table[id];
+    request->name = (struct slice){ NULL, 0 };
+    request->args = args;
+    request->args_count = count;
+    request->correlation = sbe_load_uint64(message.data + SBE_HEADER_BYTES);
+    request->error = NULL;
+    room->used += count;
+    return true;
+}
+
+/* The header of a request in our version. */
+#define OUR_HEADER(id) SBE_HEADER(SBE_##id##_BLOCK_BYTES, SBE_##id##_TEMPLATE, SBE_SCHEMA_ID, SBE_SCHEMA_VERSION)
+static_assert((int)SBE_GET_BLOCK_BYTES == sizeof(uint64_t) && (int)SBE_HGET_BLOCK_BYTES == sizeof(uint64_t) &&
+                  (int)SBE_ZSCORE_BLOCK_BYTES == sizeof(uint64_t) && (int)SBE_PUBLISH_BLOCK_BYTES == sizeof(uint64_t),
+              "a field beside the correlation would have to be looked at");
+static_assert((int)SBE_SET_BLOCK_BYTES == 18, "set_is_bare() looks at every field of Set");
+
+/* A Set without options: expiry, expiryKind and options are 0. */
+static inline bool
+set_is_bare(struct slice message)
+{
+    return message.bytes >= SBE_SET_HEAD_BYTES && sbe_load_uint64(message.data + SBE_HEADER_BYTES + 8) == 0 &&
+           sbe_load_uint16(message.data + SBE_HEADER_BYTES + 16) == 0;
+}
+
 /* The answer to a message that does not validate names it all the same, where its root block can be trusted so far. */
 static uint64_t
 correlation_if_readable(struct slice message)
@@ -319,27 +369,10 @@ reject(struct request *request, struct slice message, const char *error)
     return CODEC_REJECTED;
 }
 
-enum codec_status
-sbe_decode(struct slice wire, const struct decode_limits *limits, struct arg_room *room, struct request *request)
+/* This one and the next three stay out of sbe_decode(), which then saves no register on the way to any of them. */
+static __attribute__((noinline)) enum codec_status
+decode_any(struct slice message, const struct decode_limits *limits, struct arg_room *room, struct request *request)
 {
-    request->wire_bytes = 0;
-    if (wire.bytes < SBE_FRAME_HEADER_BYTES) {
-        return CODEC_SHORT;
-    }
-    uint32_t message_bytes = sbe_load_uint32(wire.data);
-    size_t frame_bytes = SBE_FRAME_HEADER_BYTES + (size_t)message_bytes;
-    if (UNLIKELY(message_bytes < SBE_HEADER_BYTES || frame_bytes > limits->request_bytes_max)) {
-        request->correlation = 0;
-        request->error = message_bytes < SBE_HEADER_BYTES ? "ERR SBE: frame length below a message header"
-                                                          : "ERR SBE: frame length above the limit";
-        return CODEC_MALFORMED;
-    }
-    request->wire_bytes = frame_bytes;
-    if (wire.bytes < frame_bytes) {
-        return CODEC_SHORT;
-    }
-
-    struct slice message = { wire.data + SBE_FRAME_HEADER_BYTES, message_bytes };
     struct sbe_view view;
     enum sbe_verdict verdict = sbe_validate(&sbe_schema, message, limits->args_max, SBE_REFUSE_UNKNOWN, &view);
     if (UNLIKELY(verdict != SBE_GOOD)) {
@@ -361,4 +394,67 @@ sbe_decode(struct slice wire, const struct decode_limits *limits, struct arg_roo
     request->error = NULL;
     room->used += to.count;
     return CODEC_OK;
+}
+
+static __attribute__((noinline)) enum codec_status
+decode_get(struct slice message, const struct decode_limits *limits, struct arg_room *room, struct request *request)
+{
+    return LIKELY(decode_plain(message, limits, room, request, COMMAND_GET, SBE_GET_HEAD_BYTES, 1))
+               ? CODEC_OK
+               : decode_any(message, limits, room, request);
+}
+
+static __attribute__((noinline)) enum codec_status
+decode_set(struct slice message, const struct decode_limits *limits, struct arg_room *room, struct request *request)
+{
+    return LIKELY(set_is_bare(message) &&
+                  decode_plain(message, limits, room, request, COMMAND_SET, SBE_SET_HEAD_BYTES, 2))
+               ? CODEC_OK
+               : decode_any(message, limits, room, request);
+}
+
+static __attribute__((noinline)) enum codec_status
+decode_pair(struct slice message, const struct decode_limits *limits, struct arg_room *room, struct request *request,
+            enum command_id id)
+{
+    return LIKELY(decode_plain(message, limits, room, request, id, SBE_HGET_HEAD_BYTES, 2))
+               ? CODEC_OK
+               : decode_any(message, limits, room, request);
+}
+
+enum codec_status
+sbe_decode(struct slice wire, const struct decode_limits *limits, struct arg_room *room, struct request *request)
+{
+    request->wire_bytes = 0;
+    if (wire.bytes < SBE_FRAME_HEADER_BYTES) {
+        return CODEC_SHORT;
+    }
+    uint32_t message_bytes = sbe_load_uint32(wire.data);
+    size_t frame_bytes = SBE_FRAME_HEADER_BYTES + (size_t)message_bytes;
+    if (UNLIKELY(message_bytes < SBE_HEADER_BYTES || frame_bytes > limits->request_bytes_max)) {
+        request->correlation = 0;
+        request->error = message_bytes < SBE_HEADER_BYTES ? "ERR SBE: frame length below a message header"
+                                                          : "ERR SBE: frame length above the limit";
+        return CODEC_MALFORMED;
+    }
+    request->wire_bytes = frame_bytes;
+    if (wire.bytes < frame_bytes) {
+        return CODEC_SHORT;
+    }
+
+    struct slice message = { wire.data + SBE_FRAME_HEADER_BYTES, message_bytes };
+    switch (sbe_load_uint64(message.data)) {
+    case OUR_HEADER(GET):
+        return decode_get(message, limits, room, request);
+    case OUR_HEADER(SET):
+        return decode_set(message, limits, room, request);
+    case OUR_HEADER(HGET):
+        return decode_pair(message, limits, room, request, COMMAND_HGET);
+    case OUR_HEADER(ZSCORE):
+        return decode_pair(message, limits, room, request, COMMAND_ZSCORE);
+    case OUR_HEADER(PUBLISH):
+        return decode_pair(message, limits, room, request, COMMAND_PUBLISH);
+    default:
+        return decode_any(message, limits, room, request);
+    }
 }

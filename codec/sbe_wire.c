@@ -16,16 +16,14 @@ load_unsigned(const uint8_t *at, uint8_t bytes)
     }
 }
 
-static bool
-values_allowed(const struct sbe_check *checks, uint32_t count, const uint8_t *block, uint16_t version)
+static inline bool
+values_allowed(const struct sbe_check *checks, uint32_t count, const uint8_t *block)
 {
     for (uint32_t i = 0; i < count; i++) {
-        const struct sbe_check *check = &checks[i];
-        if (check->since > version) {
-            continue;
-        }
-        uint64_t value = load_unsigned(block + check->offset, check->bytes);
-        bool good = check->is_set ? (value & ~check->allowed) == 0 : value < 64 && (check->allowed >> value & 1) != 0;
+        const uint8_t *at = block + checks[i].offset;
+        uint64_t value = LIKELY(checks[i].bytes == 1) ? *at : load_unsigned(at, checks[i].bytes);
+        uint64_t allowed = checks[i].allowed;
+        bool good = checks[i].is_set ? (value & ~allowed) == 0 : value < 64 && (allowed >> value & 1) != 0;
         if (UNLIKELY(!good)) {
             return false;
         }
@@ -34,42 +32,54 @@ values_allowed(const struct sbe_check *checks, uint32_t count, const uint8_t *bl
 }
 
 /* The rule of evolution: exact for a version we know, at least ours for a newer one. */
-static bool
-block_fits(const uint16_t *by_version, uint16_t known, uint16_t version, uint16_t bytes)
+static inline bool
+block_fits(uint16_t bytes, uint16_t ours, bool newer)
 {
-    return version <= known ? bytes == by_version[version] : bytes >= by_version[known];
+    return bytes == ours || (newer && bytes > ours);
 }
 
-/* What a walk over one message needs; `at` moves. */
+/* What a walk over the groups of one message needs. */
 struct pass {
     const uint8_t *at, *end;
-    uint16_t version; /* of the sender */
-    uint16_t known;   /* ours */
     uint32_t entries_left;
+    uint16_t known; /* the sender's version, or ours when that is newer */
+    bool newer;
     bool keep_unknown;
 };
 
 static enum sbe_verdict
-pass_data(struct pass *pass)
+pass_entries(struct pass *pass, const struct sbe_group_layout *group, uint64_t count, uint16_t block_bytes)
 {
-    size_t left = (size_t)(pass->end - pass->at);
-    if (UNLIKELY(left < SBE_LENGTH_BYTES || sbe_load_uint32(pass->at) > left - SBE_LENGTH_BYTES)) {
-        return SBE_BAD_DATA;
+    uint32_t checks_count = pass->keep_unknown ? 0 : group->extents[pass->known].checks_count;
+
+    for (; count > 0; count--) {
+        if (UNLIKELY((size_t)(pass->end - pass->at) < block_bytes)) {
+            return SBE_BAD_GROUP;
+        }
+        if (UNLIKELY(!values_allowed(group->checks, checks_count, pass->at))) {
+            return SBE_BAD_VALUE;
+        }
+        pass->at += block_bytes;
+        for (uint32_t i = 0; i < group->data_count; i++) {
+            pass->at = sbe_pass_data(pass->at, pass->end);
+            if (UNLIKELY(pass->at == NULL)) {
+                return SBE_BAD_DATA;
+            }
+        }
     }
-    pass->at += SBE_LENGTH_BYTES + sbe_load_uint32(pass->at);
     return SBE_GOOD;
 }
 
 static enum sbe_verdict
-pass_group(struct pass *pass, const struct sbe_part *part)
+pass_group(struct pass *pass, const struct sbe_group_layout *group)
 {
-    size_t head = sizeof(uint16_t) + part->count_bytes;
+    size_t head = sizeof(uint16_t) + group->count_bytes;
     if (UNLIKELY((size_t)(pass->end - pass->at) < head)) {
         return SBE_BAD_GROUP;
     }
     uint16_t block_bytes = sbe_load_uint16(pass->at);
-    uint64_t count = load_unsigned(pass->at + sizeof(uint16_t), part->count_bytes);
-    if (UNLIKELY(!block_fits(part->block_bytes, pass->known, pass->version, block_bytes))) {
+    uint64_t count = load_unsigned(pass->at + sizeof(uint16_t), group->count_bytes);
+    if (UNLIKELY(!block_fits(block_bytes, group->extents[pass->known].block_bytes, pass->newer))) {
         return SBE_BAD_GROUP;
     }
     pass->at += head;
@@ -79,59 +89,23 @@ pass_group(struct pass *pass, const struct sbe_part *part)
     pass->entries_left -= (uint32_t)count;
 
     /* No entry is empty (sbegen.py sees to it), so the message's own length bounds the walk. */
-    size_t entry_bytes = block_bytes + (size_t)part->data_count * SBE_LENGTH_BYTES;
+    size_t entry_bytes = block_bytes + (size_t)group->data_count * SBE_LENGTH_BYTES;
     if (UNLIKELY(count * entry_bytes > (size_t)(pass->end - pass->at))) {
         return SBE_BAD_GROUP;
     }
-    for (; count > 0; count--) {
-        if (UNLIKELY((size_t)(pass->end - pass->at) < block_bytes)) {
-            return SBE_BAD_GROUP;
-        }
-        if (UNLIKELY(!pass->keep_unknown &&
-                     !values_allowed(part->checks, part->checks_count, pass->at, pass->version))) {
-            return SBE_BAD_VALUE;
-        }
-        pass->at += block_bytes;
-        for (uint32_t i = 0; i < part->data_count; i++) {
-            if (UNLIKELY(pass_data(pass) != SBE_GOOD)) {
-                return SBE_BAD_DATA;
-            }
-        }
-    }
-    return SBE_GOOD;
+    return pass_entries(pass, group, count, block_bytes);
 }
 
 /* Only variable-length data may follow the parts we know, and only from a newer sender. */
 static enum sbe_verdict
-pass_rest(struct pass *pass)
+pass_rest(const uint8_t *at, const uint8_t *end)
 {
-    if (pass->version <= pass->known) {
-        return pass->at == pass->end ? SBE_GOOD : SBE_TRAILING_BYTES;
-    }
-    for (uint32_t i = 0; pass->at != pass->end; i++) {
-        if (i == SBE_PARTS_MAX || pass_data(pass) != SBE_GOOD) {
+    for (uint32_t i = 0; at != end; i++) {
+        if (i == SBE_PARTS_MAX || (at = sbe_pass_data(at, end)) == NULL) {
             return SBE_TRAILING_BYTES;
         }
     }
     return SBE_GOOD;
-}
-
-static enum sbe_verdict
-pass_parts(struct pass *pass, const struct sbe_layout *layout, struct sbe_view *view)
-{
-    for (uint32_t i = 0; i < layout->parts_count; i++) {
-        const struct sbe_part *part = &layout->parts[i];
-        if (part->since > pass->version) {
-            view->parts[i] = 0;
-            continue;
-        }
-        view->parts[i] = (uint32_t)(pass->at - view->block);
-        enum sbe_verdict verdict = part->is_group ? pass_group(pass, part) : pass_data(pass);
-        if (UNLIKELY(verdict != SBE_GOOD)) {
-            return verdict;
-        }
-    }
-    return pass_rest(pass);
 }
 
 enum sbe_verdict
@@ -153,23 +127,44 @@ sbe_validate(const struct sbe_schema *schema, struct slice message, uint32_t ent
         return SBE_NO_TEMPLATE;
     }
     const struct sbe_layout *layout = &schema->layouts[index - 1];
-    if (UNLIKELY(!block_fits(layout->block_bytes, schema->version, version, block_bytes) ||
+    bool newer = version > schema->version;
+    uint16_t known = newer ? schema->version : version;
+    const struct sbe_extent *extent = &layout->extents[known];
+    if (UNLIKELY(!block_fits(block_bytes, extent->block_bytes, newer) ||
                  block_bytes > message.bytes - SBE_HEADER_BYTES)) {
         return SBE_BAD_BLOCK;
     }
-    view->block = message.data + SBE_HEADER_BYTES;
+    const uint8_t *block = message.data + SBE_HEADER_BYTES;
+    const uint8_t *at = block + block_bytes, *end = message.data + message.bytes;
+    bool keep_unknown = newer && unknown == SBE_KEEP_UNKNOWN;
+    view->block = block;
     view->template_id = template_id;
     view->version = version;
-    struct pass pass = {
-        .at = view->block + block_bytes,
-        .end = message.data + message.bytes,
-        .version = version,
-        .known = schema->version,
-        .entries_left = entries_max,
-        .keep_unknown = unknown == SBE_KEEP_UNKNOWN && version > schema->version,
-    };
-    if (UNLIKELY(!pass.keep_unknown && !values_allowed(layout->checks, layout->checks_count, view->block, version))) {
+    if (UNLIKELY(!keep_unknown && !values_allowed(layout->checks, extent->checks_count, block))) {
         return SBE_BAD_VALUE;
     }
-    return pass_parts(&pass, layout, view);
+
+    uint32_t i = 0;
+    if (layout->groups_count > 0) {
+        struct pass pass = { at, end, entries_max, known, newer, keep_unknown };
+        for (; i < layout->groups_count; i++) {
+            view->parts[i] = (uint32_t)(pass.at - block);
+            enum sbe_verdict verdict = pass_group(&pass, &layout->groups[i]);
+            if (UNLIKELY(verdict != SBE_GOOD)) {
+                return verdict;
+            }
+        }
+        at = pass.at;
+    }
+    for (; i < extent->parts_count; i++) {
+        view->parts[i] = (uint32_t)(at - block);
+        at = sbe_pass_data(at, end);
+        if (UNLIKELY(at == NULL)) {
+            return SBE_BAD_DATA;
+        }
+    }
+    for (; i < layout->parts_count; i++) {
+        view->parts[i] = 0;
+    }
+    return LIKELY(at == end) ? SBE_GOOD : newer ? pass_rest(at, end) : SBE_TRAILING_BYTES;
 }

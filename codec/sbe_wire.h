@@ -38,30 +38,33 @@ SBE_ACCESSORS(double, double)
 /* An enum or set field that must be in range. */
 struct sbe_check {
     uint16_t offset; /* in its block */
-    uint16_t since;  /* version that brought the field */
     uint8_t bytes;   /* 1, 2, 4 or 8 */
     bool is_set;
     uint64_t allowed; /* set: the choices' bits; enum: bit n for value n */
 };
 
-/* A group, or variable-length data, of the root; in the order of the wire. */
-struct sbe_part {
-    bool is_group;
-    uint8_t count_bytes; /* group: of numInGroup */
-    uint8_t data_count;  /* group: variable-length data of each entry */
+/* What a version has: everything is only appended, so it is a prefix of what ours has. */
+struct sbe_extent {
+    uint16_t block_bytes;
     uint8_t checks_count;
-    uint16_t since;
-    const uint16_t *block_bytes; /* group: of an entry, by version */
+    uint8_t parts_count; /* groups and variable-length data; of a group's entry: 0 */
+};
+
+/* A group of the root, in the order of the wire. */
+struct sbe_group_layout {
+    uint8_t count_bytes;              /* of numInGroup */
+    uint8_t data_count;               /* variable-length data of each entry */
+    const struct sbe_extent *extents; /* of an entry, by version, 0 to the schema's */
     const struct sbe_check *checks;
 };
 
 struct sbe_layout {
     const char *name;
     uint16_t template_id, since;
-    uint8_t checks_count, parts_count;
-    const uint16_t *block_bytes; /* by version, 0 to the schema's */
+    uint8_t groups_count, parts_count;
+    const struct sbe_extent *extents; /* by version, 0 to the schema's */
     const struct sbe_check *checks;
-    const struct sbe_part *parts;
+    const struct sbe_group_layout *groups;
 };
 
 struct sbe_schema {
@@ -131,6 +134,18 @@ sbe_take_data(const uint8_t **at)
     return data;
 }
 
+/* The byte after the variable-length data at `at`. NULL: it runs past `end`. */
+static inline const uint8_t *
+sbe_pass_data(const uint8_t *at, const uint8_t *end)
+{
+    size_t left = (size_t)(end - at);
+    if (UNLIKELY(left < SBE_LENGTH_BYTES)) {
+        return NULL;
+    }
+    size_t bytes = sbe_load_uint32(at);
+    return LIKELY(bytes <= left - SBE_LENGTH_BYTES) ? at + SBE_LENGTH_BYTES + bytes : NULL;
+}
+
 /* Write a length and `data` at `at`, which has the room; returns the byte after. */
 static inline uint8_t *
 sbe_put_data(uint8_t *at, struct slice data)
@@ -142,11 +157,13 @@ sbe_put_data(uint8_t *at, struct slice data)
     return at + SBE_LENGTH_BYTES + data.bytes;
 }
 
+/* A message header as one number. */
+#define SBE_HEADER(block_bytes, template_id, schema_id, version)                                                       \
+    ((uint64_t)(block_bytes) | (uint64_t)(template_id) << 16 | (uint64_t)(schema_id) << 32 | (uint64_t)(version) << 48)
+
 static inline uint8_t *
 sbe_put_header(uint8_t *at, uint16_t block_bytes, uint16_t template_id, uint16_t schema_id, uint16_t version)
 {
-    uint64_t header =
-        (uint64_t)block_bytes | (uint64_t)template_id << 16 | (uint64_t)schema_id << 32 | (uint64_t)version << 48;
-    sbe_store_uint64(at, header);
+    sbe_store_uint64(at, SBE_HEADER(block_bytes, template_id, schema_id, version));
     return at + SBE_HEADER_BYTES;
 }

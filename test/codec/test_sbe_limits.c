@@ -59,6 +59,21 @@ the_number_of_arguments_is_limited_exactly(void)
 }
 
 static void
+commands_of_fixed_arguments_are_limited_exactly(void)
+{
+    static const char *const names[] = { "get", "set", "hget", "zscore", "publish", "incrby" };
+    for (uint32_t i = 0; i < ARRAY_COUNT(names); i++) {
+        struct slice words[] = { slice_text(names[i]), SLICE_LITERAL("1"), SLICE_LITERAL("2") };
+        uint32_t args_count = i == 0 ? 1 : 2;
+        for (uint32_t max = args_count - 1; max <= args_count + 1; max++) {
+            struct decode_limits limits = { max, 100, 1000 };
+            expect_limit(words, 1 + args_count, limits, max < args_count ? CODEC_REJECTED : CODEC_OK,
+                         "ERR SBE: more arguments than the limit");
+        }
+    }
+}
+
+static void
 an_argument_is_limited_exactly(void)
 {
     static const char *const names[] = { "get", "ping", "append", "set", "hset", "zadd", "publish", "del" };
@@ -114,6 +129,7 @@ main(void)
     CU_initialize_registry();
     CU_pSuite suite = CU_add_suite("sbe_limits", NULL, NULL);
     CU_ADD_TEST(suite, the_number_of_arguments_is_limited_exactly);
+    CU_ADD_TEST(suite, commands_of_fixed_arguments_are_limited_exactly);
     CU_ADD_TEST(suite, an_argument_is_limited_exactly);
     CU_ADD_TEST(suite, a_command_name_is_limited_exactly);
     CU_ADD_TEST(suite, a_request_is_limited_exactly);
