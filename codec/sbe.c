@@ -364,6 +364,9 @@ correlation_if_readable(struct slice message)
 static enum codec_status
 reject(struct request *request, struct slice message, const char *error)
 {
+    request->command = NULL;
+    request->name = (struct slice){ NULL, 0 };
+    request->args_count = 0;
     request->correlation = correlation_if_readable(message);
     request->error = error;
     return CODEC_REJECTED;
@@ -432,6 +435,9 @@ sbe_decode(struct slice wire, const struct decode_limits *limits, struct arg_roo
     uint32_t message_bytes = sbe_load_uint32(wire.data);
     size_t frame_bytes = SBE_FRAME_HEADER_BYTES + (size_t)message_bytes;
     if (UNLIKELY(message_bytes < SBE_HEADER_BYTES || frame_bytes > limits->request_bytes_max)) {
+        request->command = NULL;
+        request->name = (struct slice){ NULL, 0 };
+        request->args_count = 0;
         request->correlation = 0;
         request->error = message_bytes < SBE_HEADER_BYTES ? "ERR SBE: frame length below a message header"
                                                           : "ERR SBE: frame length above the limit";

@@ -14,6 +14,10 @@ decode_within(struct slice wire, struct decode_limits limits, struct request *re
     memset(request, 0xa5, sizeof(*request));
     enum codec_status status = sbe_decode(wire, &limits, &room, request);
     CU_ASSERT_EQUAL(room.used, status == CODEC_OK ? request->args_count : 0);
+    if (status == CODEC_REJECTED || status == CODEC_MALFORMED) {
+        CU_ASSERT_PTR_NULL(request->command);
+        CU_ASSERT_EQUAL(request->args_count, 0);
+    }
     return status;
 }
 
