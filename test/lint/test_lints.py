@@ -295,7 +295,6 @@ class Suites(unittest.TestCase):
 
     def test_budgets_that_add_up_to_too_much_are_refused(self):
         self.refuse("slow\t2700\tno\ttrue\n")
-        self.refuse("slow\t299\tyes\ttrue\n")
         self.table.write_text("slow\t2000\tno\ttrue\nsoak\t90000\tsoak\ttrue\n")
         self.suites.budgets_check(self.suites.suites_read(self.table))
 
