@@ -347,7 +347,7 @@ seat_tick(struct fabric_port *port, struct fabric_seat *seat)
     if (seat->in_flight > 0 && !seat->overdue && port->now - seat->progress_at > FABRIC_OVERDUE_US) {
         fabric_overdue_set(port, seat, true);
     }
-    if (seat->state == SEAT_LOST && port->now - fabric->lost_at > port->lease_us) {
+    if (seat->state == SEAT_LOST && port->now - fabric->lost_at > FABRIC_GRACE_LEASES * port->lease_us) {
         session_kill(&fabric->session); /* from now on FABRIC RESUME answers SESSION_LOST */
         return;
     }

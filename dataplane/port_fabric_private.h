@@ -20,6 +20,7 @@
 #define FABRIC_TRIES_A_TURN 16  /* the same, all frames of a turn together */
 #define FABRIC_MERGE_BYTES  512 /* a frame up to this size joins the one before: bursts grow, one copy */
 #define FABRIC_SECRET_BYTES 16
+#define FABRIC_GRACE_LEASES 2       /* a lost session waits so long: its client may need one lease to notice */
 #define FABRIC_OVERDUE_US   1000000 /* no send completed for so long: the peer is overdue */
 #define FABRIC_ACK_DELAY_US 1000    /* taken bytes are acknowledged on their own after this */
 #define FABRIC_CONTROL_RX   2       /* receive slots of a session beyond its credit: for control frames */
@@ -35,7 +36,7 @@ struct fabric_peer {
 enum seat_state {
     SEAT_FREE,
     SEAT_ATTACHED, /* frames go both ways */
-    SEAT_LOST,     /* the peer is gone: waits one lease for FABRIC RESUME; its frames are fenced */
+    SEAT_LOST,     /* the peer is gone: waits FABRIC_GRACE_LEASES for FABRIC RESUME; its frames are fenced */
     SEAT_DRAINING, /* the session is closed, sends to its peer are still in flight: their share is not free yet */
 };
 

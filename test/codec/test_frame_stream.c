@@ -431,6 +431,11 @@ resume_goes_on_where_the_peer_says_and_fences_the_old_incarnation(void)
     again.incarnation = 23;
     again.acknowledged = 25;
     CU_ASSERT_EQUAL(frame_stream_receive(&stream, &again, 1, 2), FRAME_NEXT);
+    stream.heard_at = 1000;
+    CU_ASSERT_FALSE(frame_stream_expired(&stream, 1000)); /* what the old incarnation had sent is not missed */
+    CU_ASSERT_FALSE(frame_stream_expired(&stream, 1300));
+    stream.heard_at = 1301;
+    CU_ASSERT_FALSE(frame_stream_expired(&stream, 1301));
     frame_stream_take(&stream, 10, 2); /* the reader lets go of the old frame now */
     CU_ASSERT_EQUAL(stream.taken, 10);
     CU_ASSERT_EQUAL(stream.taken_frames, 0);
