@@ -98,6 +98,14 @@ decode_sbe(struct session *session, struct burst *burst, struct request *request
     return status;
 }
 
+static bool
+request_has_key(const struct request *request)
+{
+    const struct command *command = request->command;
+    return command != NULL && command->first_key > 0 && request->args_count >= (uint32_t)command->first_key &&
+           request->args[command->first_key - 1].kind == ARG_BYTES;
+}
+
 static void
 burst_append(struct burst *burst, struct session *session, enum codec_status status)
 {
@@ -107,6 +115,7 @@ burst_append(struct burst *burst, struct session *session, enum codec_status sta
     entry->status = status;
     entry->polled_cycles = session->polled_cycles;
     entry->executed = false;
+    entry->has_key = status == CODEC_OK && request_has_key(&entry->request);
     session->in.taken += status == CODEC_MALFORMED ? 0 : entry->request.wire_bytes;
     session->flags |= SESSION_TOUCHED;
 }
@@ -175,30 +184,19 @@ burst_decode(struct burst *burst, struct lcore *lcore)
 
 /* ---- prefetch ---- */
 
-static bool
-entry_has_key(const struct burst_entry *entry)
-{
-    const struct request *request = &entry->request;
-    if (entry->status != CODEC_OK || request->command == NULL || request->command->first_key == 0) {
-        return false;
-    }
-    return request->args_count >= (uint32_t)request->command->first_key &&
-           request->args[request->command->first_key - 1].kind == ARG_BYTES;
-}
-
 void
 burst_prefetch(struct burst *burst, const struct lcore *lcore)
 {
     for (uint32_t i = 0; i < burst->count; i++) {
         struct burst_entry *entry = &burst->entries[i];
-        if (entry_has_key(entry)) {
+        if (entry->has_key) {
             struct slice key = entry->request.args[entry->request.command->first_key - 1].bytes;
             entry->hash = store_hash(lcore->dataplane->store, key);
             store_prefetch_bucket(lcore->store, entry->hash);
         }
     }
     for (uint32_t i = 0; i < burst->count; i++) {
-        if (entry_has_key(&burst->entries[i])) {
+        if (burst->entries[i].has_key) {
             store_prefetch_record(lcore->store, burst->entries[i].hash);
         }
     }
@@ -244,7 +242,17 @@ answer_subscribed(struct reply *reply, const struct command *command)
     reply_error_join(reply, pieces, ARRAY_COUNT(pieces));
 }
 
-/* What stands in the way of a well-formed request; true: answered. */
+/* Nothing stands in the way: what nearly every request is. */
+static inline bool
+runs_plainly(const struct burst_entry *entry, const struct lcore *lcore)
+{
+    const struct command *command = entry->request.command;
+    uint32_t standing = entry->session->flags & (SESSION_AUTHENTICATED | SESSION_SUBSCRIBED);
+    return entry->status == CODEC_OK && command != NULL && command_arity_fits(command, entry->request.args_count) &&
+           standing == SESSION_AUTHENTICATED && !((command->flags & CMD_DENYOOM) && store_over_limit(lcore->store));
+}
+
+/* What stands in the way, in the order that clients expect; true: answered. */
 static bool
 refuse(struct burst_entry *entry, struct lcore *lcore)
 {
@@ -311,46 +319,34 @@ execute(struct burst_entry *entry, struct lcore *lcore)
     return result;
 }
 
-/* Complete, drop or replace what the handler wrote. */
+/* The reply is not to be sent as it is: the request comes again, answers later, or wrote too much. */
 static void
-finish_reply(struct burst_entry *entry, struct lcore *lcore, enum exec_result result)
+mend_reply(struct session *session, struct lcore *lcore, enum exec_result result)
 {
-    struct session *session = entry->session;
     struct reply *reply = &session->reply;
     struct sink *sink = &session->out.sink;
 
-    if (UNLIKELY(result == EXEC_RETRY || result == EXEC_LATER)) {
+    if (result == EXEC_RETRY || result == EXEC_LATER) {
         sink_rewind(sink, reply->start);
         session->flags |= result == EXEC_RETRY ? SESSION_RETRY : SESSION_PARKED;
         counter_add(result == EXEC_RETRY ? &lcore->counters->requests_retried : &lcore->counters->requests_later, 1);
         return;
     }
-    if (UNLIKELY(sink_offset(sink) - reply->start > LIMIT_REPLY_BYTES)) {
+    if (!sink->failed) {
         reply_restart(reply);
         reply_error(reply, "ERR the reply is larger than 4194304 bytes");
+        reply_end(reply);
     }
-    reply_end(reply);
-    if (UNLIKELY(sink->failed)) {
+    if (sink->failed) {
         sink_rewind(sink, reply->start);
         counter_add(&lcore->counters->closed_output_limit, 1);
         session_kill(session);
-        return;
-    }
-    if (reply->is_error) {
-        counter_add(&lcore->counters->replies_error, 1);
-    }
-    if (result == EXEC_CLOSE) {
-        session->flags |= SESSION_CLOSING;
     }
 }
 
 static void
-limit_output(struct session *session, struct lcore *lcore)
+limit_output(struct session *session, struct lcore *lcore, uint64_t pending)
 {
-    uint64_t pending = stream_out_pending(&session->out);
-    if (LIKELY(pending <= LIMIT_UNAUTH_OUTPUT_BYTES)) {
-        return;
-    }
     if (!session_is_authenticated(session)) {
         counter_add(&lcore->counters->closed_output_limit, 1);
         session_kill(session);
@@ -359,39 +355,55 @@ limit_output(struct session *session, struct lcore *lcore)
     }
 }
 
-static void
+/* Returns the bytes of the reply. */
+static uint64_t
 run_entry(struct burst_entry *entry, struct lcore *lcore, uint64_t *cycles)
 {
     struct session *session = entry->session;
     struct reply *reply = &session->reply;
-    const struct command *command = entry->request.command;
+    const struct sink *sink = &session->out.sink;
+    enum exec_result result = EXEC_DONE;
 
     reply_begin(reply, entry->request.correlation);
-    enum exec_result result = EXEC_DONE;
-    bool refused = refuse(entry, lcore);
-    if (!refused) {
+    bool refused = UNLIKELY(!runs_plainly(entry, lcore)) && refuse(entry, lcore);
+    if (LIKELY(!refused)) {
         result = execute(entry, lcore);
     }
-    finish_reply(entry, lcore, result);
+    bool complete = (result == EXEC_DONE || result == EXEC_CLOSE) && !sink->failed &&
+                    sink_offset(sink) - reply->start <= LIMIT_REPLY_BYTES;
+    if (LIKELY(complete)) {
+        reply_end(reply);
+    }
+    if (UNLIKELY(!complete || sink->failed)) {
+        mend_reply(session, lcore, result);
+    }
     session_touch_output(session);
-    limit_output(session, lcore);
-    if (result == EXEC_RETRY) {
+    if (UNLIKELY(result == EXEC_RETRY)) {
         session_rewind(session, entry->in_offset);
-        return;
+        return 0;
+    }
+    if (UNLIKELY(result == EXEC_CLOSE)) {
+        session->flags |= SESSION_CLOSING;
     }
 
+    uint64_t end = sink_offset(sink);
+    if (UNLIKELY(end - session->out.acknowledged > LIMIT_UNAUTH_OUTPUT_BYTES)) {
+        limit_output(session, lcore, end - session->out.acknowledged);
+    }
     counter_add(&lcore->counters->requests, 1);
-    if (!refused) {
+    if (UNLIKELY(reply->is_error)) {
+        counter_add(&lcore->counters->replies_error, 1);
+    }
+    if (LIKELY(!refused)) {
+        enum command_id id = entry->request.command->id;
         uint64_t now = cycles_now();
-        uint64_t ns = (uint64_t)((double)(now - *cycles) * lcore->dataplane->ns_per_cycle);
+        histogram_record(&lcore->histograms->service[id], lcore_ns(lcore, now - *cycles), 1);
         *cycles = now;
-        histogram_record(&lcore->histograms->service[command->id], ns, 1);
-        counter_add(&lcore->counters->commands[command->id], 1);
-        if (reply->is_error) {
-            counter_add(&lcore->counters->command_errors[command->id], 1);
-        }
+        counter_add(&lcore->counters->commands[id], 1);
+        counter_add(&lcore->counters->command_errors[id], reply->is_error);
         entry->executed = true;
     }
+    return end - reply->start;
 }
 
 void
@@ -409,9 +421,7 @@ burst_execute(struct burst *burst, struct lcore *lcore)
             session_rewind(session, entry->in_offset);
             continue;
         }
-        uint64_t before = stream_out_end(&session->out);
-        run_entry(entry, lcore, &cycles);
-        written += stream_out_end(&session->out) - before;
+        written += run_entry(entry, lcore, &cycles);
     }
 }
 
@@ -429,12 +439,24 @@ burst_settle(struct burst *burst)
 void
 burst_record_residence(const struct burst *burst, struct lcore *lcore)
 {
+    if (burst->count == 0) {
+        return;
+    }
     uint64_t now = cycles_now();
-    for (uint32_t i = 0; i < burst->count; i++) {
-        const struct burst_entry *entry = &burst->entries[i];
-        if (entry->executed) {
-            uint64_t ns = (uint64_t)((double)(now - entry->polled_cycles) * lcore->dataplane->ns_per_cycle);
-            histogram_record(&lcore->histograms->residence[entry->request.command->id], ns, 1);
+    for (uint32_t i = 0; i < burst->count;) {
+        const struct burst_entry *first = &burst->entries[i];
+        uint32_t alike = 0; /* neighbours polled together, of one command, share their residence */
+        while (i < burst->count && burst->entries[i].executed && first->executed &&
+               burst->entries[i].polled_cycles == first->polled_cycles &&
+               burst->entries[i].request.command == first->request.command) {
+            alike++;
+            i++;
         }
+        if (alike == 0) {
+            i++;
+            continue;
+        }
+        histogram_record(&lcore->histograms->residence[first->request.command->id],
+                         lcore_ns(lcore, now - first->polled_cycles), alike);
     }
 }

@@ -143,6 +143,7 @@ lcore_open(struct dataplane *dataplane, uint32_t index)
                                                         .arg_bytes_max = LIMIT_UNAUTH_ARG_BYTES,
                                                         .request_bytes_max = LIMIT_REQUEST_BYTES };
     lcore->now_ms = dataplane->started_ms;
+    lcore->ns_per_cycle_q20 = (uint64_t)(dataplane->ns_per_cycle * (1 << 20));
     lcore->waker.event_fd = -1;
     return lcore;
 }

@@ -211,8 +211,7 @@ lcore_count_turn(struct lcore *lcore, uint32_t requests, uint32_t events)
         uint64_t cycles = cycles_now() - lcore->now_cycles;
         counter_add(&counters->busy_turns, 1);
         counter_add(&counters->busy_cycles, cycles);
-        uint64_t ns = (uint64_t)((double)cycles * lcore->dataplane->ns_per_cycle);
-        histogram_record(&lcore->histograms->loop, ns, 1);
+        histogram_record(&lcore->histograms->loop, lcore_ns(lcore, cycles), 1);
     }
     if (requests > 0) {
         histogram_record(&lcore->histograms->burst, requests, 1);

@@ -29,6 +29,7 @@ struct burst_entry {
     size_t in_offset; /* where in session->in.view it begins */
     enum codec_status status;
     bool executed;
+    bool has_key;
     uint64_t polled_cycles;
 };
 
@@ -75,6 +76,7 @@ struct lcore {
     uint64_t now_cycles, idle_since_cycles; /* 0: busy */
     struct lcore_counters *counters;
     struct lcore_histograms *histograms;
+    uint64_t ns_per_cycle_q20;
     struct resp_span *spans; /* for requests that are whole */
     uint8_t *inline_line;    /* LIMIT_INLINE_BYTES + 2: an inline request is unescaped here, not in the stream */
     struct decode_limits limits, limits_before_auth;
@@ -84,6 +86,13 @@ struct lcore {
 };
 
 #define LCORE_SESSION_BUCKETS 4096
+
+/* Cycles as ns, in fixed point: hot code converts one difference a request. */
+static inline uint64_t
+lcore_ns(const struct lcore *lcore, uint64_t cycles)
+{
+    return (cycles * lcore->ns_per_cycle_q20) >> 20;
+}
 
 /* The loop; returns when drained. */
 void lcore_run(struct lcore *lcore);

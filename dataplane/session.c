@@ -157,6 +157,7 @@ session_open(struct session *session, struct lcore *lcore, struct port *port)
     session->port = port;
     session->id = lcore->session_ids++ * dataplane->lcore_count + lcore->index + 1;
     session->last_command = -1;
+    session->flags |= lcore->settings->user_count == 0 ? SESSION_AUTHENTICATED : 0; /* nobody to be */
     session->opened_ms = session->active_ms = lcore->now_ms;
     stream_out_init(&session->out, lcore->memory, LIMIT_OUTPUT_HARD_BYTES);
     session_enter(session);
@@ -447,12 +448,6 @@ session_set_wire(struct session *session, enum wire wire)
     session->wire = wire;
     session->flags |= SESSION_SAW_MAGIC;
     reply_init(&session->reply, wire, &session->out.sink);
-}
-
-bool
-session_is_authenticated(const struct session *session)
-{
-    return session->lcore->settings->user_count == 0 || (session->flags & SESSION_AUTHENTICATED);
 }
 
 /* ---- time ---- */

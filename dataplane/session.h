@@ -16,19 +16,19 @@ struct channel_subscription;
     (SESSION_READY | SESSION_PARKED | SESSION_RETRY | SESSION_FULL | SESSION_CLOSING | SESSION_DEAD | SESSION_EOF)
 
 enum session_flag {
-    SESSION_READY = 1 << 0,   /* on the lcore's ready list: may hold undecoded requests */
-    SESSION_DIRTY = 1 << 1,   /* on its port's dirty list: has output to flush */
-    SESSION_PARKED = 1 << 2,  /* waits for mail (EXEC_LATER): decodes nothing */
-    SESSION_RETRY = 1 << 3,   /* the request at in.taken is tried again next turn */
-    SESSION_CLOSING = 1 << 4, /* decodes nothing more; closed once its output is sent */
-    SESSION_DEAD = 1 << 5,    /* transport gone or killed: closed at the end of the turn, output dropped */
-    SESSION_AUTHENTICATED = 1 << 6,
-    SESSION_SUBSCRIBED = 1 << 7, /* has at least one subscription */
-    SESSION_FULL = 1 << 8,       /* its output is above the soft limit: decodes nothing until it drains */
-    SESSION_SAW_MAGIC = 1 << 9,  /* the wire is decided */
-    SESSION_EOF = 1 << 10,       /* the peer sends no more: close when everything received is answered */
-    SESSION_TOUCHED = 1 << 11,   /* has an entry in the burst in flight */
-    SESSION_REWOUND = 1 << 12,   /* an entry of this burst was put back: those after it too */
+    SESSION_READY = 1 << 0,         /* on the lcore's ready list: may hold undecoded requests */
+    SESSION_DIRTY = 1 << 1,         /* on its port's dirty list: has output to flush */
+    SESSION_PARKED = 1 << 2,        /* waits for mail (EXEC_LATER): decodes nothing */
+    SESSION_RETRY = 1 << 3,         /* the request at in.taken is tried again next turn */
+    SESSION_CLOSING = 1 << 4,       /* decodes nothing more; closed once its output is sent */
+    SESSION_DEAD = 1 << 5,          /* transport gone or killed: closed at the end of the turn, output dropped */
+    SESSION_AUTHENTICATED = 1 << 6, /* also when there are no users */
+    SESSION_SUBSCRIBED = 1 << 7,    /* has at least one subscription */
+    SESSION_FULL = 1 << 8,          /* its output is above the soft limit: decodes nothing until it drains */
+    SESSION_SAW_MAGIC = 1 << 9,     /* the wire is decided */
+    SESSION_EOF = 1 << 10,          /* the peer sends no more: close when everything received is answered */
+    SESSION_TOUCHED = 1 << 11,      /* has an entry in the burst in flight */
+    SESSION_REWOUND = 1 << 12,      /* an entry of this burst was put back: those after it too */
 };
 
 /* Text fields of CLIENT SETNAME and SETINFO are printable ASCII without spaces, cut never: too long is an error. */
@@ -116,7 +116,11 @@ struct session *session_by_id(struct lcore *lcore, uint64_t id);
 /* The mail it was parked for has come: its reply is complete in session->out. */
 void session_unpark(struct session *session);
 void session_set_wire(struct session *session, enum wire wire);
-bool session_is_authenticated(const struct session *session);
+static inline bool
+session_is_authenticated(const struct session *session)
+{
+    return (session->flags & SESSION_AUTHENTICATED) != 0;
+}
 
 /* ---- for burst.c and lcore.c ---- */
 

@@ -1,0 +1,210 @@
+/* bench_request.c - decode + execute + encode of one request in process, over a port that lives in memory.
+ *
+ * Prints "operation keys burst ns_per_request". Usage: bench_request [operation] [keys] [burst] [requests]
+ * Under callgrind the instructions of bench_turns() divided by the requests are the regression gate's figure. */
+#include "dataplane/dataplane.h"
+#include <time.h>
+
+#define VALUE_BYTES 32
+#define ROUNDS      4096 /* prepared bursts, used in turn */
+
+struct bench_port {
+    struct port port;
+    struct session session;
+    uint8_t *requests; /* ROUNDS bursts, one after the other */
+    size_t *offsets;   /* [ROUNDS + 1] */
+    uint32_t round;
+    bool waiting; /* a burst was handed over and is not settled */
+    uint64_t reply_bytes;
+};
+
+static struct bench_port bench;
+
+static uint32_t
+bench_poll(struct port *port)
+{
+    if (bench.waiting) {
+        return 0;
+    }
+    uint32_t round = bench.round++ % ROUNDS;
+    size_t at = bench.offsets[round];
+    bench.waiting = true;
+    CHECK(session_receive(&bench.session, bench.requests + at, bench.offsets[round + 1] - at, &bench));
+    return 1;
+}
+
+static uint32_t
+bench_flush(struct port *port)
+{
+    if (bench.session.flags & SESSION_DIRTY) {
+        bench.reply_bytes += stream_out_pending(&bench.session.out);
+        stream_out_acknowledge(&bench.session.out, stream_out_end(&bench.session.out));
+        session_untouch_output(&bench.session);
+        session_output_shrank(&bench.session);
+    }
+    return 0;
+}
+
+static void
+bench_settle(struct port *port, struct session *session, void *slot)
+{
+    bench.waiting = false;
+}
+
+static void
+bench_session_close(struct port *port, struct session *session)
+{
+}
+
+static void
+bench_tick(struct port *port)
+{
+}
+
+static int
+bench_wait_fd(struct port *port)
+{
+    return -1;
+}
+
+static void
+bench_close(struct port *port)
+{
+}
+
+static const struct port_ops bench_ops = {
+    .poll = bench_poll,
+    .flush = bench_flush,
+    .settle = bench_settle,
+    .session_close = bench_session_close,
+    .tick = bench_tick,
+    .wait_fd = bench_wait_fd,
+    .close = bench_close,
+};
+
+static size_t
+put_request(uint8_t *out, const char *operation, uint64_t key)
+{
+    static const char value[VALUE_BYTES + 1] = "0123456789abcdef0123456789abcdef";
+    char *at = (char *)out;
+    if (strcmp(operation, "get") == 0) {
+        return (size_t)sprintf(at, "*2\r\n$3\r\nGET\r\n$16\r\nkey:%012llu\r\n", (unsigned long long)key);
+    }
+    if (strcmp(operation, "set") == 0) {
+        return (size_t)sprintf(at, "*3\r\n$3\r\nSET\r\n$16\r\nkey:%012llu\r\n$32\r\n%s\r\n", (unsigned long long)key,
+                               value);
+    }
+    CHECK(strcmp(operation, "ping") == 0);
+    return (size_t)sprintf(at, "*1\r\n$4\r\nPING\r\n");
+}
+
+/* Prepared bursts of `operation` on uniform keys. */
+static void
+prepare(const char *operation, uint64_t keys, uint32_t burst)
+{
+    uint64_t seed = 0x9e3779b97f4a7c15ull;
+    size_t bytes = 0;
+    for (uint32_t round = 0; round < ROUNDS; round++) {
+        bench.offsets[round] = bytes;
+        for (uint32_t i = 0; i < burst; i++) {
+            seed ^= seed << 13;
+            seed ^= seed >> 7;
+            seed ^= seed << 17;
+            bytes += put_request(bench.requests + bytes, operation, seed % keys);
+        }
+    }
+    bench.offsets[ROUNDS] = bytes;
+    bench.round = 0;
+}
+
+static void
+turn(struct lcore *lcore, uint64_t turns)
+{
+    for (uint64_t i = 0; i < turns; i++) {
+        lcore_turn(lcore);
+    }
+}
+
+/* What callgrind collects: --toggle-collect=bench_turns. */
+static __attribute__((noinline)) void
+bench_turns(struct lcore *lcore, uint64_t turns)
+{
+    turn(lcore, turns);
+}
+
+/* Of this thread: other work on a shared machine does not count. */
+static double
+cpu_ns(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return (double)now.tv_sec * 1e9 + (double)now.tv_nsec;
+}
+
+/* Every key once, through the same path. */
+static void
+fill(struct dataplane *dataplane, uint64_t keys)
+{
+    struct lcore *lcore = dataplane->lcores[0];
+    for (uint64_t done = 0; done < keys; done += (uint64_t)ROUNDS * LIMIT_BURST) {
+        uint64_t seed = done;
+        size_t bytes = 0;
+        for (uint32_t round = 0; round < ROUNDS; round++) {
+            bench.offsets[round] = bytes;
+            for (uint32_t i = 0; i < LIMIT_BURST; i++) {
+                bytes += put_request(bench.requests + bytes, "set", seed++ % keys);
+            }
+        }
+        bench.offsets[ROUNDS] = bytes;
+        bench.round = 0;
+        for (uint32_t i = 0; i < ROUNDS / 64; i++) {
+            turn(lcore, 64);
+            store_manage(dataplane->store); /* what the management core does meanwhile */
+        }
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    const char *operation = argc > 1 ? argv[1] : "get";
+    uint64_t keys = argc > 2 ? strtoull(argv[2], NULL, 10) : 1000000;
+    uint32_t burst = argc > 3 ? (uint32_t)atoi(argv[3]) : 16;
+    uint64_t requests = argc > 4 ? strtoull(argv[4], NULL, 10) : 4000000;
+    static struct settings settings;
+    char keys_text[64], why[SETTINGS_WHY_BYTES];
+    snprintf(keys_text, sizeof(keys_text), "store.keys_expected=%llu", (unsigned long long)MAX(keys, 1024ull));
+    const char *overrides[] = { "memory.reserve=8GiB", "memory.ahead=128MiB", keys_text };
+    CHECK(burst >= 1 && burst <= LIMIT_BURST && keys > 0);
+    if (settings_load(NULL, overrides, ARRAY_COUNT(overrides), &settings, why, sizeof(why)) != 0) {
+        fprintf(stderr, "bench_request: %s\n", why);
+        return 1;
+    }
+    settings.cpu_count = 1;
+    struct dataplane *dataplane;
+    if (dataplane_open(&settings, &dataplane, why, sizeof(why)) != 0 || lcore_begin(dataplane->lcores[0]) != 0) {
+        fprintf(stderr, "bench_request: %s\n", why);
+        return 1;
+    }
+    struct lcore *lcore = dataplane->lcores[0];
+    bench.port = (struct port){ .ops = &bench_ops, .lcore = lcore, .index = lcore->port_count };
+    lcore->ports[lcore->port_count++] = &bench.port;
+    bench.requests = malloc((size_t)ROUNDS * LIMIT_BURST * 128);
+    bench.offsets = calloc(ROUNDS + 1, sizeof(*bench.offsets));
+    CHECK(bench.requests != NULL && bench.offsets != NULL);
+    CHECK(session_open(&bench.session, lcore, &bench.port));
+
+    fill(dataplane, keys);
+    prepare(operation, keys, burst);
+    turn(lcore, ROUNDS / 4);
+    uint64_t errors = load_relaxed(&lcore->counters->replies_error);
+    uint64_t before = load_relaxed(&lcore->counters->requests);
+    double start = cpu_ns();
+    bench_turns(lcore, requests / burst);
+    double ns = cpu_ns() - start;
+    uint64_t done = load_relaxed(&lcore->counters->requests) - before;
+    CHECK(done == requests / burst * burst && load_relaxed(&lcore->counters->replies_error) == errors);
+    printf("%s %llu %u %.1f\n", operation, (unsigned long long)keys, burst, ns / (double)done);
+    fflush(stdout);
+    _Exit(0); /* nothing to tidy: a process of its own */
+}
