@@ -39,7 +39,7 @@ static bool
 category_holds(const struct category *category, const struct command *command)
 {
     if (category->group != NULL) {
-        return strcmp(category->group, command->group) == 0;
+        return slice_equal(slice_text(category->group), slice_text(command->group));
     }
     return category->with != 0 ? (command->flags & category->with) != 0 : !(command->flags & category->without);
 }

@@ -3,6 +3,8 @@
 #include "dataplane/exec_common.h"
 
 #define ERROR_STRING_TOO_LONG "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
+#define ERROR_REPLY_TOO_LONG  "ERR the reply is larger than 4194304 bytes" /* burst.c's words, for LIMIT_REPLY_BYTES */
+static_assert(LIMIT_REPLY_BYTES == 4194304, "the error says so");
 
 /* ---- SET ---- */
 
@@ -194,6 +196,22 @@ exec_strlen(struct exec *exec)
     return EXEC_DONE;
 }
 
+static bool
+is_string(const struct record *record)
+{
+    return record != NULL && record_type(record) == RECORD_STRING;
+}
+
+static size_t
+values_bytes(const struct record *const *records, uint32_t count)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bytes += is_string(records[i]) ? records[i]->value_bytes : 0;
+    }
+    return bytes;
+}
+
 enum exec_result
 exec_mget(struct exec *exec)
 {
@@ -206,9 +224,13 @@ exec_mget(struct exec *exec)
     if (!exec_collect(exec, keys, records)) {
         return EXEC_RETRY;
     }
+    if (values_bytes(records, count) > LIMIT_REPLY_BYTES) {
+        reply_error(exec->reply, ERROR_REPLY_TOO_LONG); /* before a gigabyte is copied */
+        return EXEC_DONE;
+    }
     reply_array(exec->reply, count);
     for (uint32_t i = 0; i < count; i++) {
-        if (records[i] != NULL && record_type(records[i]) == RECORD_STRING) {
+        if (is_string(records[i])) {
             reply_bulk(exec->reply, record_value(records[i]));
         } else {
             reply_nil(exec->reply);

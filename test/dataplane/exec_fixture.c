@@ -72,7 +72,12 @@ change_twice(void *context, struct store_member *at, const struct record *old, s
     if (first == STORE_NO_MEMORY) {
         return first;
     }
-    return twice->change(twice->context, at, old, fresh);
+    struct record *before = *fresh;
+    enum store_change second = twice->change(twice->context, at, old, fresh);
+    if (before != NULL && *fresh != before) {
+        memory_give(store_memory(at), before, record_bytes(before)); /* the store knows of one record */
+    }
+    return second;
 }
 
 enum store_status

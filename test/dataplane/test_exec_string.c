@@ -289,6 +289,22 @@ native_numbers_are_read_like_text(void)
     CU_ASSERT_TRUE(exec_reply_is("GET 77", exec_ask(WIRE_RESP2, "GET 77"), "$3|0.5|"));
 }
 
+/* Four values of 1 MiB are as much as a reply may hold; one byte more is refused before anything is written. */
+static void
+mget_refuses_what_no_reply_can_hold(void)
+{
+    static uint8_t bytes[LIMIT_VALUE_BYTES];
+    exec_fixture_reset();
+    struct slice set[] = { SLICE_LITERAL("SET"), SLICE_LITERAL("big"), slice_of(bytes, LIMIT_VALUE_BYTES) };
+    exec_ask_words(WIRE_RESP2, set, 3);
+    exec_ask(WIRE_RESP2, "HSET h f v");
+    CU_ASSERT_EQUAL(exec_ask(WIRE_RESP2, "MGET big h big big big").bytes,
+                    4 * (LIMIT_VALUE_BYTES + sizeof("$1048576\r\n\r\n") - 1) + sizeof("*5\r\n$-1\r\n") - 1);
+    exec_ask(WIRE_RESP2, "SET one 1");
+    CU_ASSERT_TRUE(exec_reply_is("above", exec_ask(WIRE_RESP2, "MGET big big big big one"),
+                                 "-ERR the reply is larger than 4194304 bytes|"));
+}
+
 static void
 mget_reads_again_until_two_collects_agree(void)
 {
@@ -357,6 +373,7 @@ main(void)
     CU_initialize_registry();
     CU_pSuite suite = CU_add_suite("exec_string", exec_fixture_open, exec_fixture_close);
     CU_ADD_TEST(suite, set_refuses_bad_options_in_redis_order);
+    CU_ADD_TEST(suite, mget_refuses_what_no_reply_can_hold);
     CU_ADD_TEST(suite, keys_end_at_their_limit);
     CU_ADD_TEST(suite, a_value_above_the_limit_is_refused_by_the_handler);
     CU_ADD_TEST(suite, strings_end_at_their_limit);
