@@ -229,6 +229,13 @@ class SourceWriter(Writer):
         self.put("")
 
 
+def generate(path, prefix, include):
+    """(header, source) of a schema; `include`: how the source names the header."""
+    schema = Schema(path)
+    prefix = prefix or snake(schema.package)
+    return HeaderWriter(schema, prefix).write(include), SourceWriter(schema, prefix).write(include)
+
+
 def main():
     parser = argparse.ArgumentParser(description="C from an SBE 1.0 schema")
     parser.add_argument("schema")
@@ -241,11 +248,8 @@ def main():
     if not options.check and not (options.header and options.source):
         parser.error("--header and --source are needed, or --check")
     try:
-        schema = Schema(options.schema)
-        prefix = options.prefix or snake(schema.package)
         include = options.include or os.path.basename(options.header or "schema.h")
-        header = HeaderWriter(schema, prefix).write(include)
-        source = SourceWriter(schema, prefix).write(include)
+        header, source = generate(options.schema, options.prefix, include)
     except SchemaError as error:
         print(error, file=sys.stderr)
         return 1
