@@ -51,7 +51,7 @@ words_are_written_as_the_kept_frames(void)
         struct slice words[FRAME_ARGS_MAX];
         uint8_t room[FRAME_TEXT_MAX];
         size_t bytes;
-        if (frames[i].words[0] == '\0') {
+        if (frames[i].words[0] == '\0' || frames[i].version != SBE_SCHEMA_VERSION) {
             continue;
         }
         uint8_t *wire = encoded(words, words_split(frames[i].words, words, room), &bytes);

@@ -20,7 +20,7 @@ frame_hex(struct frame *frame, const char *text)
 }
 
 static void
-frame_read(const char *path, const char *name)
+frame_read(const char *path, const char *name, uint16_t version)
 {
     CHECK(frames_count < FRAMES_MAX);
     struct frame *frame = &frames[frames_count++];
@@ -29,6 +29,7 @@ frame_read(const char *path, const char *name)
 
     CHECK(file != NULL);
     snprintf(frame->name, sizeof(frame->name), "%.*s", (int)strcspn(name, "."), name);
+    frame->version = version;
     frame->is_reply = strncmp(name, "reply_", 6) == 0 || strncmp(name, "push_", 5) == 0;
     while (fgets(line, sizeof(line), file) != NULL) {
         line[strcspn(line, "\n")] = '\0';
@@ -48,29 +49,39 @@ frame_read(const char *path, const char *name)
     CHECK(frame->bytes_count > 0 && frame->text[0] != '\0');
 }
 
+static void
+version_read(uint16_t version)
+{
+    char path[512];
+    uint32_t before = frames_count;
+
+    snprintf(path, sizeof(path), "%s/v%u", FRAMES_DIR, version);
+    DIR *dir = opendir(path);
+    CHECK(dir != NULL);
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+        if (entry->d_name[0] != '.') {
+            snprintf(path, sizeof(path), "%s/v%u/%s", FRAMES_DIR, version, entry->d_name);
+            frame_read(path, entry->d_name, version);
+        }
+    }
+    closedir(dir);
+    CHECK(frames_count > before);
+}
+
 void
 frames_load(void)
 {
-    DIR *dir = opendir(FRAMES_DIR);
-    CHECK(dir != NULL);
-    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-        char path[512];
-        if (entry->d_name[0] == '.') {
-            continue;
-        }
-        snprintf(path, sizeof(path), "%s/%s", FRAMES_DIR, entry->d_name);
-        frame_read(path, entry->d_name);
+    for (uint16_t version = 0; version <= SBE_SCHEMA_VERSION; version++) {
+        version_read(version);
     }
-    closedir(dir);
-    CHECK(frames_count > 0);
 }
 
 const struct frame *
 frame_named(const char *name)
 {
-    for (uint32_t i = 0; i < frames_count; i++) {
-        if (strcmp(frames[i].name, name) == 0) {
-            return &frames[i];
+    for (uint32_t i = frames_count; i > 0; i--) {
+        if (strcmp(frames[i - 1].name, name) == 0) {
+            return &frames[i - 1];
         }
     }
     fprintf(stderr, "no frame %s\n", name);

@@ -6,26 +6,28 @@
 #define FRAMES_MAX     256
 #define FRAME_ARGS_MAX 64
 #define FRAME_TEXT_MAX 4096
-#define FRAMES_DIR     "test/codec/frames/v0" /* suites run from the repository's root */
+#define FRAMES_DIR     "test/codec/frames" /* suites run from the repository's root */
 
-/* A file of frames/: lines `# comment`, `words` (what a client is asked to send), `text` (what the frame says, as
- * request_text() or reply_text() has it) and `hex`. */
+/* A file of frames/vN/, as programs of schema version N wrote it; never changed, never removed. Lines `# comment`,
+ * `words` (what a client is asked to send), `text` (what the frame says, as request_text() or reply_text() has it) and
+ * `hex`. */
 struct frame {
     char name[64];
     char text[512];
     char words[512]; /* empty: the client never writes this frame */
     uint8_t bytes[512];
     size_t bytes_count;
+    uint16_t version;
     bool is_reply;
 };
 
 extern struct frame frames[FRAMES_MAX];
 extern uint32_t frames_count;
 
-/* Read every file of FRAMES_DIR. Stops the program when there is none. */
+/* Read every file of every version up to ours. Stops the program when a version has none. */
 void frames_load(void);
 
-/* Stops the program when there is no such file. */
+/* The newest of that name. Stops the program when there is none. */
 const struct frame *frame_named(const char *name);
 
 /* Split `line` at spaces; "..." and \xHH as in the files. Returns the count; `words` borrow from `room`. */
