@@ -248,6 +248,22 @@ op_view(struct worker *worker, struct store_member *member)
     }
 }
 
+/* Offline nobody waits for this member; from online on, everybody does: what it holds then must stay. */
+static void
+sleep_and_hold(struct worker *worker, struct store_member *member)
+{
+    store_offline(member);
+    if ((fixture_random(&worker->random) & 7) == 0) {
+        usleep(200);
+    }
+    store_online(member);
+    for (uint32_t i = 0; i < HELD; i++) {
+        op_shared(worker, member);
+    }
+    usleep(100);
+    turn(worker, member);
+}
+
 static void *
 worker_run(void *context)
 {
@@ -275,10 +291,8 @@ worker_run(void *context)
         }
         worker->ops += 32;
         turn(worker, member);
-        if ((fixture_random(&worker->random) & 0xfff) == 0) {
-            store_offline(member);
-            usleep(200);
-            store_online(member);
+        if ((fixture_random(&worker->random) & 0x3f) == 0) {
+            sleep_and_hold(worker, member);
         }
     }
     for (uint32_t n = 0; n < OWNED; n++) {
@@ -340,7 +354,8 @@ check_end(struct store *store, struct worker *workers, uint32_t threads)
     if (audit.records != stats.keys || audit.ghosts != stats.ghosts || stats.limbo_bytes != 0) {
         fail("the counts are wrong", "audit");
     }
-    if (stats.memory.used_bytes != stats.record_bytes + stats.index_bytes - store->index.fixed_bytes) {
+    if (stats.memory.used_bytes != audit.bytes ||
+        stats.memory.used_bytes != stats.record_bytes + stats.index_bytes - store->index.fixed_bytes) {
         fail("memory is lost", "audit");
     }
     store_leave(member);

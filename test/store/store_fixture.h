@@ -129,6 +129,7 @@ fixture_incr(struct store_member *member, struct slice key, uint64_t *value)
 /* The whole index, with no member at work: every key at most once, every slot of a kind that may be there. */
 struct fixture_audit {
     uint64_t records, ghosts, tombs, duplicates, misplaced, buckets, longest_chain, unfinished;
+    uint64_t bytes; /* of all that can be reached: what memory says it lent must be the same */
 };
 
 static inline void
@@ -140,6 +141,7 @@ fixture_audit_chain(const struct store *store, uint32_t segment, struct index_bu
     for (struct index_bucket *bucket = head; bucket != NULL; bucket = link_bucket(load_relaxed(&bucket->link))) {
         chain++;
         audit->buckets++;
+        audit->bytes += bucket != head ? memory_class_bytes(sizeof(*bucket)) : 0;
         audit->unfinished += (load_relaxed(&bucket->link) & (LINK_FORWARDED | LINK_INIT | LINK_FROZEN)) != 0;
         for (uint32_t i = 0; i < INDEX_BUCKET_SLOTS; i++) {
             uint64_t word = load_relaxed(&bucket->slots[i]);
@@ -153,6 +155,7 @@ fixture_audit_chain(const struct store *store, uint32_t segment, struct index_bu
             }
             struct slice key = record_key(slot_record(word));
             uint64_t hash = store_hash(store, key);
+            audit->bytes += memory_class_bytes(record_bytes(slot_record(word)));
             audit->records += slot_is_record(word);
             audit->ghosts += kind == SLOT_GHOST;
             audit->misplaced += index_segment_of(&store->index, hash) != segment || table_bucket(table, hash) != head;
@@ -171,6 +174,7 @@ fixture_audit(const struct store *store)
     for (uint32_t segment = 0; segment < store->index.segment_count; segment++) {
         uint64_t table = load_acquire(&store->index.directory[segment]);
         audit.unfinished += load_relaxed(&store->index.segments[segment].next) != 0;
+        audit.bytes += table != 0 ? memory_class_bytes(sizeof(struct index_bucket) << (table & INDEX_LOG2_MASK)) : 0;
         for (uint32_t b = 0; table != 0 && b < 1u << (table & INDEX_LOG2_MASK); b++) {
             fixture_audit_chain(store, segment, link_bucket(table) + b, table, &audit);
         }

@@ -204,6 +204,7 @@ a_change_that_loses_runs_again_on_what_is_there_and_loses_no_memory(void)
     turns(100);
     struct store_stats stats = stats_now();
     CU_ASSERT_EQUAL(stats.memory.used_bytes, stats.record_bytes + stats.index_bytes - store->index.fixed_bytes);
+    CU_ASSERT_EQUAL(stats.memory.used_bytes, fixture_audit(store).bytes);
     CU_ASSERT_EQUAL(stats.keys, 1);
     shut();
 }

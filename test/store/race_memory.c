@@ -1,0 +1,198 @@
+/* Members take and give blocks of all classes, also each other's, while the management core populates, sweeps and
+ * returns pages. What must hold: no block is lent twice at a time, none changes while it is lent, resident memory stays
+ * under the limit, and at the end everything can be had again.
+ *
+ * usage: race_memory [seconds [threads [seed]]] */
+#include "store/memory_layout.h"
+#include "store_fixture.h"
+#include <pthread.h>
+#include <time.h>
+#include <unistd.h>
+
+#define THREADS_MAX 8
+#define MAILBOXES   256 /* blocks on their way to whoever finds them first */
+#define OWN         64
+#define LIMIT_BYTES (48 * MIB)
+
+struct lent {
+    uint8_t *block;
+    size_t bytes;
+    uint64_t mark;
+};
+
+struct worker {
+    pthread_t thread;
+    uint32_t index;
+    uint64_t random, takes, refused;
+    struct lent own[OWN];
+};
+
+static struct memory *memory;
+static _Atomic uintptr_t mailboxes[MAILBOXES]; /* struct lent, itself in a lent block */
+static _Atomic bool stop;
+
+static void
+fail(const char *what)
+{
+    fprintf(stderr, "race_memory: %s\n", what);
+    abort();
+}
+
+/* Both ends carry the mark: two owners of one block disagree about it. */
+static void
+lent_mark(struct lent *lent, uint64_t mark)
+{
+    lent->mark = mark;
+    memcpy(lent->block, &mark, 8);
+    memcpy(lent->block + lent->bytes - 8, &mark, 8);
+}
+
+static void
+lent_check(const struct lent *lent)
+{
+    if (memcmp(lent->block, &lent->mark, 8) != 0 || memcmp(lent->block + lent->bytes - 8, &lent->mark, 8) != 0) {
+        fail("a block changed while it was lent");
+    }
+}
+
+static size_t
+random_bytes(uint64_t dice)
+{
+    static const size_t most[] = { 48, 48, 100, 300, 1000, 5000, 60000, 70000, 300000, 1300000 };
+    return 16 + dice % most[(dice >> 40) % (dice >> 60 < 2 ? ARRAY_COUNT(most) : 6)];
+}
+
+static void
+take_one(struct worker *worker, struct memory_cache *cache, struct lent *lent)
+{
+    uint64_t dice = fixture_random(&worker->random);
+    lent->bytes = random_bytes(dice);
+    lent->block = dice >> 59 == 0 ? memory_take_reserve(cache, lent->bytes) : memory_take(cache, lent->bytes);
+    if (lent->block == NULL) {
+        worker->refused++;
+        return;
+    }
+    worker->takes++;
+    lent_mark(lent, dice);
+}
+
+static void
+give_one(struct memory_cache *cache, struct lent *lent)
+{
+    lent_check(lent);
+    memory_give(cache, lent->block, lent->bytes);
+    lent->block = NULL;
+}
+
+/* Into a mailbox goes a block whose content describes the lent one; who takes it out gives both. */
+static void
+post_one(struct worker *worker, struct memory_cache *cache, struct lent *lent)
+{
+    struct lent *letter = memory_take(cache, sizeof(*letter));
+    if (letter == NULL) {
+        return;
+    }
+    *letter = *lent;
+    _Atomic uintptr_t *box = &mailboxes[fixture_random(&worker->random) % MAILBOXES];
+    letter = (struct lent *)exchange_acq_rel(box, (uintptr_t)letter);
+    lent->block = NULL;
+    if (letter != NULL) {
+        struct lent other = *letter;
+        memory_give(cache, letter, sizeof(*letter));
+        give_one(cache, &other);
+    }
+}
+
+static void *
+worker_run(void *context)
+{
+    struct worker *worker = context;
+    struct memory_cache *cache = memory_join(memory, worker->index);
+    CHECK(cache != NULL);
+    while (!load_relaxed(&stop)) {
+        struct lent *lent = &worker->own[fixture_random(&worker->random) % OWN];
+        if (lent->block == NULL) {
+            take_one(worker, cache, lent);
+        } else if (worker->random & 1) {
+            give_one(cache, lent);
+        } else {
+            post_one(worker, cache, lent);
+        }
+        if ((worker->random & 0xff) == 0) {
+            memory_trim(cache);
+        }
+    }
+    for (uint32_t i = 0; i < OWN; i++) {
+        if (worker->own[i].block != NULL) {
+            give_one(cache, &worker->own[i]);
+        }
+    }
+    memory_leave(cache);
+    return NULL;
+}
+
+static void
+check_end(void)
+{
+    struct memory_cache *cache = memory_join(memory, 0);
+    for (uint32_t i = 0; i < MAILBOXES; i++) {
+        struct lent *letter = (struct lent *)load_acquire(&mailboxes[i]);
+        if (letter != NULL) {
+            struct lent other = *letter;
+            memory_give(cache, letter, sizeof(*letter));
+            give_one(cache, &other);
+        }
+    }
+    memory_leave(cache);
+    struct memory_stats stats;
+    memory_stats(memory, &stats);
+    if (stats.used_bytes != 0) {
+        fail("bytes are lost");
+    }
+    /* Everything went home: as much as fits can be had in one other class. */
+    store_relaxed(&memory->pages_reserve, UINT32_MAX / 2); /* pressure: keep nothing */
+    memory_manage(memory);
+    memory_set_limit(memory, LIMIT_BYTES);
+    if (load_relaxed(&memory->pages_used) != 0) {
+        fail("a page never came home");
+    }
+}
+
+int
+main(int argc, char **argv)
+{
+    double seconds = argc > 1 ? atof(argv[1]) : 3;
+    uint32_t threads = argc > 2 ? (uint32_t)atoi(argv[2]) : 3;
+    uint64_t seed = argc > 3 ? strtoull(argv[3], NULL, 0) : (uint64_t)time(NULL);
+    CHECK(threads >= 1 && threads <= THREADS_MAX);
+    printf("seed %" PRIu64 "\n", seed);
+
+    struct memory_config config = { .reserve_bytes = 128 * MIB, .limit_bytes = LIMIT_BYTES, .ahead_bytes = 8 * MIB };
+    CHECK(memory_open(&config, &memory) == 0);
+    static struct worker workers[THREADS_MAX];
+    for (uint32_t i = 0; i < threads; i++) {
+        workers[i].index = i;
+        workers[i].random = seed * 1000003 + i + 1;
+        CHECK(pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]) == 0);
+    }
+    struct memory_stats stats;
+    for (uint32_t ms = 0; ms < seconds * 1000; ms++) {
+        memory_manage(memory);
+        memory_stats(memory, &stats);
+        if (stats.populated_bytes > LIMIT_BYTES) {
+            fail("more is resident than the limit");
+        }
+        usleep(1000);
+    }
+    store_relaxed(&stop, true);
+    uint64_t takes = 0, refused = 0;
+    for (uint32_t i = 0; i < threads; i++) {
+        pthread_join(workers[i].thread, NULL);
+        takes += workers[i].takes;
+        refused += workers[i].refused;
+    }
+    printf("takes %" PRIu64 ", refused %" PRIu64 "\n", takes, refused);
+    check_end();
+    memory_close(memory);
+    return 0;
+}
