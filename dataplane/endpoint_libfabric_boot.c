@@ -99,33 +99,57 @@ refuse(const char *provider, const char *call, int rc, char *why, size_t why_byt
     return rc;
 }
 
+/* Ask once; `sized`: for queues as long as wanted. 0 with *found. */
+static int
+ask_provider(const struct endpoint_config *config, const struct provider_choice *choice, bool sized,
+             struct fi_info **found)
+{
+    struct fi_info *hints = hints_of(choice), *list = NULL;
+    bool is_shm = strcmp(choice->name, "shm") == 0;
+    const char *node = is_shm ? NULL : config->node; /* shm makes its own names */
+
+    if (hints == NULL) {
+        return -FI_ENOMEM;
+    }
+    if (sized) {
+        hints->rx_attr->size = config->rx_slots != 0 ? config->rx_slots : ENDPOINT_RX_SLOTS;
+        hints->tx_attr->size = config->tx_slots != 0 ? config->tx_slots : ENDPOINT_TX_SLOTS;
+    }
+    int rc = fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), node, NULL, node ? FI_SOURCE : 0, hints, &list);
+    fi_freeinfo(hints);
+    if (rc != 0) {
+        return rc;
+    }
+    *found = NULL;
+    for (struct fi_info *fi = list; fi != NULL && *found == NULL; fi = fi->next) {
+        /* libfabric answers with layered providers when the plain one lacks something: only the one asked for counts.
+         */
+        if (choice_fits(choice, config, fi)) {
+            *found = fi_dupinfo(fi);
+        }
+    }
+    fi_freeinfo(list);
+    return *found != NULL ? 0 : -FI_ENODATA;
+}
+
+/* Queues longer than our slots are left as the provider gives them: rxm of 1.17 loses one receive for every message
+ * that is too long for its buffer (measured). Some are short by default and longer on request. */
 static int
 find_provider(struct endpoint *endpoint, const struct endpoint_config *config, char *why, size_t why_bytes)
 {
     struct provider_choice choice = provider_choice_of(config->provider);
-    struct fi_info *hints = hints_of(&choice), *list = NULL;
-    bool is_shm = strcmp(choice.name, "shm") == 0;
+    size_t rx_wanted = config->rx_slots != 0 ? config->rx_slots : ENDPOINT_RX_SLOTS;
+    size_t tx_wanted = config->tx_slots != 0 ? config->tx_slots : ENDPOINT_TX_SLOTS;
+    struct fi_info *longer;
 
-    if (hints == NULL) {
-        return refuse(config->provider, "fi_allocinfo", -FI_ENOMEM, why, why_bytes);
-    }
-    const char *node = is_shm ? NULL : config->node; /* shm makes its own names */
-    int rc = fi_getinfo(FI_VERSION(FI_MAJOR_VERSION, FI_MINOR_VERSION), node, NULL, node ? FI_SOURCE : 0, hints, &list);
-    fi_freeinfo(hints);
+    int rc = ask_provider(config, &choice, false, &endpoint->fi);
     if (rc != 0) {
         return refuse(config->provider, "fi_getinfo", rc, why, why_bytes);
     }
-    for (struct fi_info *fi = list; fi != NULL; fi = fi->next) {
-        /* libfabric answers with layered providers when the plain one lacks something: only the one asked for counts.
-         */
-        if (choice_fits(&choice, config, fi)) {
-            endpoint->fi = fi_dupinfo(fi);
-            break;
-        }
-    }
-    fi_freeinfo(list);
-    if (endpoint->fi == NULL) {
-        return refuse(config->provider, "fi_getinfo", -FI_ENODATA, why, why_bytes);
+    if ((endpoint->fi->rx_attr->size < rx_wanted || endpoint->fi->tx_attr->size < tx_wanted) &&
+        ask_provider(config, &choice, true, &longer) == 0) {
+        fi_freeinfo(endpoint->fi);
+        endpoint->fi = longer;
     }
     return 0;
 }
