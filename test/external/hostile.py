@@ -49,7 +49,7 @@ def flood(connection, data, most_bytes, seconds=20):
             events = poll.poll(200)
             if any(event & (select.POLLHUP | select.POLLERR) for _, event in events):
                 return sent, True
-            if time.monotonic() - last_progress > 3:
+            if time.monotonic() - last_progress > 5:
                 return sent, False
         except (BrokenPipeError, ConnectionResetError):
             return sent, True
