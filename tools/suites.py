@@ -49,15 +49,15 @@ class Build(NamedTuple):
 
 # Options are compared with what a build folder has, so that an unchanged one is not configured again.
 BUILDS = {
-    "build": Build("build", 120, {"tests": "true"}, {}),
+    "build": Build("build", 100, {"tests": "true"}, {}),
     "build/asan": Build(
-        "build-asan", 240, {"tests": "true", "buildtype": "debugoptimized", "b_sanitize": "address,undefined",
+        "build-asan", 160, {"tests": "true", "buildtype": "debugoptimized", "b_sanitize": "address,undefined",
                             "b_lundef": "false"}, {}),
     "build/tsan": Build(
-        "build-tsan", 240, {"tests": "true", "buildtype": "debugoptimized", "b_sanitize": "thread",
+        "build-tsan", 160, {"tests": "true", "buildtype": "debugoptimized", "b_sanitize": "thread",
                             "b_lundef": "false"}, {}),
     "build/fuzz": Build(
-        "build-fuzz", 120, {"fuzz": "true", "buildtype": "debugoptimized", "b_sanitize": "address,undefined",
+        "build-fuzz", 100, {"fuzz": "true", "buildtype": "debugoptimized", "b_sanitize": "address,undefined",
                             "b_lundef": "false", "c_args": "-fsanitize=fuzzer-no-link"}, {"CC": "clang"}),
 }
 
@@ -89,12 +89,15 @@ def suites_read(path=SUITES):
     return suites
 
 
+def budgets_sum(suites):
+    return sum(suite.budget_s for suite in suites) + sum(BUILDS[dir].budget_s for dir in builds_needed(suites))
+
+
 def budgets_check(suites):
     """A suite that would push a run over its time is refused when it is added, not noticed when it is slow."""
-    chosen = [suite for suite in suites if suite.when != "soak"]
-    total_s = sum(suite.budget_s for suite in chosen) + sum(BUILDS[dir].budget_s for dir in builds_needed(chosen))
+    total_s = budgets_sum([suite for suite in suites if suite.when != "soak"])
     if total_s > TOTAL_BUDGET_S:
-        die(f"the budgets of a full run add up to {total_s} s, more than {TOTAL_BUDGET_S} s")
+        die(f"the budgets of a full run add up to {total_s} s, more than {TOTAL_BUDGET_S} s: {SUITES.name} has no room")
 
 
 def builds_needed(suites):
@@ -276,6 +279,7 @@ def main():
     if options.list:
         for suite in chosen:
             print(f"{suite.name:<28} {suite.budget_s:5d} s  {suite.when:<5} {suite.command}")
+        print(f"{'with the builds':<28} {budgets_sum(chosen):5d} s")
         return 0
     if not chosen:
         die("no suite to run")
