@@ -4,6 +4,7 @@
 static const char usage[] = "Usage: sluice-bench COMMAND [OPTIONS]\n"
                             "  latency      the eight operations one after the other, exact ranks of every sample\n"
                             "  throughput   closed loop with many requests in flight\n"
+                            "  goals        the numbers to reach, against redis-server on this machine\n"
                             "sluice-bench COMMAND --help shows the options.\n";
 
 static const struct {
@@ -12,6 +13,7 @@ static const struct {
 } commands[] = {
     { "latency", bench_latency },
     { "throughput", bench_throughput },
+    { "goals", bench_goals },
 };
 
 int

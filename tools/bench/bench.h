@@ -7,6 +7,7 @@
 /* Each takes its own command line, argv[0] being its name, and returns the exit code. */
 int bench_latency(int argc, char **argv);
 int bench_throughput(int argc, char **argv);
+int bench_goals(int argc, char **argv);
 
 /* ---- options that latency and throughput share ---- */
 
@@ -43,8 +44,8 @@ enum bench_option { /* getopt_long values beyond letters */
     "  --port-name NAME              the server's fabric port, if several have this provider\n"                        \
     "  --send auto|inject|send       frames on the fabric (auto)\n"                                                    \
     "  --wire resp2|resp3|sbe        (resp2)\n"                                                                        \
-    "  --cpu N                       CPU of the client (the last allowed)\n"                                           \
-    "  --server-cpu N                CPU of our own peer or null responder (the first allowed)\n"
+    "  --cpu N                       CPU of the client (the first allowed)\n"                                          \
+    "  --server-cpu N                CPU of our own peer or null responder (the last allowed)\n"
 
 struct bench_connection {
     struct client_options client;

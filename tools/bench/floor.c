@@ -63,7 +63,6 @@ stream_send(struct floor_end *end, uint32_t bytes)
     return true;
 }
 
-/* `deadline_ns` 0: for ever. */
 static bool
 stream_receive(struct floor_end *end, uint32_t bytes, bool for_ever)
 {
@@ -86,11 +85,11 @@ stream_receive(struct floor_end *end, uint32_t bytes, bool for_ever)
 }
 
 static bool
-fabric_receive(struct floor_end *end, bool for_ever)
+fabric_receive(struct floor_end *end, uint64_t *tag, bool for_ever)
 {
     int64_t deadline = 0;
     for (uint32_t spins = 1;; spins++) {
-        int64_t bytes = bare_fabric_receive(end->bare);
+        int64_t bytes = bare_fabric_receive(end->bare, tag);
         if (bytes != 0) {
             return bytes > 0;
         }
@@ -105,15 +104,16 @@ fabric_receive(struct floor_end *end, bool for_ever)
 }
 
 static bool
-end_send(struct floor_end *end, uint32_t bytes)
+end_send(struct floor_end *end, uint32_t bytes, uint64_t tag)
 {
-    return end->bare != NULL ? bare_fabric_send(end->bare, bytes + ENVELOPE_BYTES) : stream_send(end, bytes);
+    return end->bare != NULL ? bare_fabric_send(end->bare, bytes + ENVELOPE_BYTES, tag) : stream_send(end, bytes);
 }
 
+/* Streams count bytes and carry no tag: *tag stays as it is. */
 static bool
-end_receive(struct floor_end *end, uint32_t bytes, bool for_ever)
+end_receive(struct floor_end *end, uint32_t bytes, uint64_t *tag, bool for_ever)
 {
-    return end->bare != NULL ? fabric_receive(end, for_ever) : stream_receive(end, bytes, for_ever);
+    return end->bare != NULL ? fabric_receive(end, tag, for_ever) : stream_receive(end, bytes, for_ever);
 }
 
 static bool
@@ -216,11 +216,12 @@ static void
 peer_block(struct floor_end *end, const struct floor_order *order)
 {
     for (uint32_t i = 0; i < order->count; i++) {
-        if (!end_receive(end, order->sizes.request_bytes, true)) {
+        uint64_t tag = 0;
+        if (!end_receive(end, order->sizes.request_bytes, &tag, true)) {
             _exit(1);
         }
         for (uint32_t j = 0; j < order->sizes.reply_count; j++) {
-            if (!end_send(end, order->sizes.reply_bytes[j])) {
+            if (!end_send(end, order->sizes.reply_bytes[j], tag)) {
                 _exit(1);
             }
         }
@@ -400,6 +401,7 @@ floor_run(struct floor *floor, const struct floor_sizes *sizes, uint64_t *ticks,
 {
     const struct floor_order order = { .sizes = *sizes, .count = count };
     char ready;
+    bool in_turn = true;
     if (!end_reserve(&floor->end, sizes)) {
         return say(why, why_bytes, "buffers", "no memory");
     }
@@ -409,13 +411,15 @@ floor_run(struct floor *floor, const struct floor_sizes *sizes, uint64_t *ticks,
     }
     for (uint32_t i = 0; i < count; i++) {
         uint64_t begin = cycles_now();
-        bool good = end_send(&floor->end, sizes->request_bytes);
+        bool good = end_send(&floor->end, sizes->request_bytes, begin);
         for (uint32_t j = 0; good && j < sizes->reply_count; j++) {
-            good = end_receive(&floor->end, sizes->reply_bytes[j], false);
+            uint64_t tag = begin;
+            good = end_receive(&floor->end, sizes->reply_bytes[j], &tag, false);
+            in_turn &= tag == begin;
         }
         ticks[i] = cycles_now() - begin;
-        if (UNLIKELY(!good)) {
-            return say(why, why_bytes, "a round trip", "the peer is gone or silent");
+        if (UNLIKELY(!good || !in_turn)) {
+            return say(why, why_bytes, "a round trip", good ? "a reply out of turn" : "the peer is gone or silent");
         }
     }
     return true;

@@ -8,8 +8,9 @@ static const char *const sends[] = { "auto", "inject", "send" };
 void
 bench_connection_init(struct bench_connection *connection)
 {
+    /* A server left to itself takes the last CPUs and leaves the first one. */
     *connection =
-        (struct bench_connection){ .cpu = machine_cpu(machine_cpu_count() - 1), .server_cpu = machine_cpu(0) };
+        (struct bench_connection){ .cpu = machine_cpu(0), .server_cpu = machine_cpu(machine_cpu_count() - 1) };
     client_options_init(&connection->client);
     connection->client.spin = true;
     connection->client.timeout_ms = 10000;

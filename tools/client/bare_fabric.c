@@ -12,7 +12,10 @@ struct bare_fabric {
     uint64_t peer;
     bool tx_busy[SLOTS];
     uint32_t tx_next;
-    uint32_t arrived[EVENTS_MAX]; /* lengths of messages polled and not yet handed out */
+    struct {
+        uint32_t bytes;
+        uint64_t tag;
+    } arrived[EVENTS_MAX]; /* messages polled and not yet handed out */
     uint32_t arrived_count, arrived_next;
     bool injects, broken;
 };
@@ -87,7 +90,10 @@ poll_once(struct bare_fabric *bare)
     for (uint32_t i = 0; i < count; i++) {
         switch (events[i].kind) {
         case ENDPOINT_RECEIVED:
-            bare->arrived[bare->arrived_count++] = events[i].bytes;
+            bare->arrived[bare->arrived_count].bytes = events[i].bytes;
+            memcpy(&bare->arrived[bare->arrived_count].tag, bare->ops->rx_slot(bare->endpoint, events[i].slot),
+                   sizeof(uint64_t));
+            bare->arrived_count++;
             bare->broken |= bare->ops->post(bare->endpoint, events[i].slot) != ENDPOINT_OK;
             break;
         case ENDPOINT_SENT:
@@ -102,7 +108,7 @@ poll_once(struct bare_fabric *bare)
 }
 
 bool
-bare_fabric_send(struct bare_fabric *bare, uint32_t bytes)
+bare_fabric_send(struct bare_fabric *bare, uint32_t bytes, uint64_t tag)
 {
     bool injects = bare->injects && bytes <= bare->info.inject_bytes;
     uint32_t slot = bare->tx_next;
@@ -112,11 +118,12 @@ bare_fabric_send(struct bare_fabric *bare, uint32_t bytes)
     while (!injects && bare->tx_busy[slot] && !bare->broken) {
         poll_once(bare);
     }
+    uint8_t *data = bare->ops->tx_slot(bare->endpoint, slot);
+    memcpy(data, &tag, sizeof(tag));
     for (;;) {
         if (bare->broken) {
             return false;
         }
-        uint8_t *data = bare->ops->tx_slot(bare->endpoint, slot);
         enum endpoint_status status = injects ? bare->ops->inject(bare->endpoint, bare->peer, data, bytes)
                                               : bare->ops->send(bare->endpoint, bare->peer, slot, bytes);
         if (status == ENDPOINT_OK) {
@@ -129,7 +136,7 @@ bare_fabric_send(struct bare_fabric *bare, uint32_t bytes)
 }
 
 int64_t
-bare_fabric_receive(struct bare_fabric *bare)
+bare_fabric_receive(struct bare_fabric *bare, uint64_t *tag)
 {
     if (bare->arrived_next == bare->arrived_count) {
         bare->arrived_next = bare->arrived_count = 0;
@@ -138,5 +145,9 @@ bare_fabric_receive(struct bare_fabric *bare)
     if (bare->broken) {
         return -1;
     }
-    return bare->arrived_next < bare->arrived_count ? bare->arrived[bare->arrived_next++] : 0;
+    if (bare->arrived_next == bare->arrived_count) {
+        return 0;
+    }
+    *tag = bare->arrived[bare->arrived_next].tag;
+    return bare->arrived[bare->arrived_next++].bytes;
 }

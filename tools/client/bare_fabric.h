@@ -15,8 +15,8 @@ struct slice bare_fabric_address(const struct bare_fabric *bare);
 bool bare_fabric_peer(struct bare_fabric *bare, struct slice address, char *why, size_t why_bytes);
 uint32_t bare_fabric_frame_bytes(const struct bare_fabric *bare);
 
-/* Send a message of `bytes`, injected if the policy and the provider say so; spins while the provider has no room.
- * False: broken. */
-bool bare_fabric_send(struct bare_fabric *bare, uint32_t bytes);
-/* Look once: bytes of a message that came, 0: none, -1: broken. */
-int64_t bare_fabric_receive(struct bare_fabric *bare);
+/* Send a message of `bytes`, at least 8, that begins with `tag`; injected if the policy and the provider say so. Spins
+ * while the provider has no room. False: broken. */
+bool bare_fabric_send(struct bare_fabric *bare, uint32_t bytes, uint64_t tag);
+/* Look once: bytes of a message that came, and its tag; 0: none, -1: broken. */
+int64_t bare_fabric_receive(struct bare_fabric *bare, uint64_t *tag);
