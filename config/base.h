@@ -43,6 +43,27 @@ slice_text(const char *text)
     return slice_of(text, strlen(text));
 }
 
+#define COPY_CALL_BYTES  2048         /* glibc's memcpy() turns to `rep movsb` a little above this */
+#define COPY_WHOLE_BYTES (512 * 1024) /* ... and away from it again */
+
+/* Copy any number of bytes; none, from no address, too. With plain vector moves where memcpy() would use `rep movsb`:
+ * measured on an AMD EPYC VM with glibc 2.36, that takes 4.5 us for 22 KiB when source and destination are not aligned
+ * alike, vector moves 0.6 us. */
+static inline void
+bytes_copy(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+    if (UNLIKELY(bytes > COPY_CALL_BYTES) && bytes < COPY_WHOLE_BYTES) {
+        for (; bytes > COPY_CALL_BYTES; bytes -= CACHE_LINE) {
+            memcpy(to, from, CACHE_LINE);
+            to += CACHE_LINE;
+            from += CACHE_LINE;
+        }
+    }
+    if (bytes != 0) {
+        memcpy(to, from, bytes);
+    }
+}
+
 static inline bool
 slice_equal(struct slice a, struct slice b)
 {

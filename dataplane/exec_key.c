@@ -117,9 +117,7 @@ expire_change(void *context, struct store_member *member, const struct record *o
     if (room == NULL) {
         return STORE_NO_MEMORY;
     }
-    if (value.bytes != 0) {
-        memcpy(room, value.data, value.bytes);
-    }
+    bytes_copy(room, value.data, value.bytes);
     return STORE_PUBLISH;
 }
 

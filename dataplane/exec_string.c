@@ -119,9 +119,7 @@ set_change(void *context, struct store_member *member, const struct record *old,
     if (room == NULL) {
         return STORE_NO_MEMORY;
     }
-    if (set->value.bytes != 0) {
-        memcpy(room, set->value.data, set->value.bytes);
-    }
+    bytes_copy(room, set->value.data, set->value.bytes);
     return STORE_PUBLISH;
 }
 
@@ -267,12 +265,8 @@ append_change(void *context, struct store_member *member, const struct record *o
     if (room == NULL) {
         return STORE_NO_MEMORY;
     }
-    if (before.bytes != 0) {
-        memcpy(room, before.data, before.bytes);
-    }
-    if (append->value.bytes != 0) {
-        memcpy(room + before.bytes, append->value.data, append->value.bytes);
-    }
+    bytes_copy(room, before.data, before.bytes);
+    bytes_copy(room + before.bytes, append->value.data, append->value.bytes);
     return STORE_PUBLISH;
 }
 

@@ -90,9 +90,9 @@ packed_write_run(struct packed_writer *writer, const struct packed *old, uint32_
     write_ends(writer->ends + 2 * (size_t)writer->count, old->ends + 2 * (size_t)from, count,
                (uint16_t)(writer->data_bytes - start));
     if (writer->scores != NULL) {
-        memcpy(writer->scores + 8 * (size_t)writer->count, old->scores + 8 * (size_t)from, 8 * (size_t)count);
+        bytes_copy(writer->scores + 8 * (size_t)writer->count, old->scores + 8 * (size_t)from, 8 * (size_t)count);
     }
-    memcpy(writer->data + writer->data_bytes, old->data + start, bytes);
+    bytes_copy(writer->data + writer->data_bytes, old->data + start, bytes);
     writer->count += count;
     writer->data_bytes += bytes;
 }

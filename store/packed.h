@@ -110,13 +110,11 @@ void packed_write_run(struct packed_writer *writer, const struct packed *old, ui
 void packed_write_unmarked(struct packed_writer *writer, const struct packed *old, const uint16_t *marks, uint32_t from,
                            uint32_t end);
 
-/* Copy bytes to `at`; returns where they end. An empty slice may have no address, which memcpy() forbids. */
+/* Copy bytes to `at`; returns where they end. */
 static inline uint8_t *
 packed_put(uint8_t *at, struct slice bytes)
 {
-    if (bytes.bytes != 0) {
-        memcpy(at, bytes.data, bytes.bytes);
-    }
+    bytes_copy(at, bytes.data, bytes.bytes);
     return at + bytes.bytes;
 }
 

@@ -168,7 +168,7 @@ static void
 write_values(const struct packed_hash_plan *plan, uint8_t *room)
 {
     const uint8_t *old = plan->old.tags - PACKED_HEADER_BYTES;
-    memcpy(room, old, plan->bytes);
+    bytes_copy(room, old, plan->bytes);
     uint32_t i = packed_mark_next(plan->fate, 0, plan->old.count);
     while (i < plan->old.count) {
         struct slice field, value;

@@ -235,27 +235,55 @@ rank_of_moved(const struct packed_zset_plan *plan, uint32_t from, uint16_t place
     return low;
 }
 
-/* One old member whose new score leaves it where it is: copy and overwrite. */
-static bool
+static void
+write_moved(const struct packed_zset_plan *plan, struct packed_writer *writer, uint16_t place)
+{
+    const struct packed_score *pair = &plan->pairs[plan->moved[place]];
+    memcpy(writer->scores + 8 * (size_t)writer->count, &plan->scores[place], sizeof(double));
+    packed_put(packed_write_entry(writer, pair->tag, (uint32_t)pair->member.bytes), pair->member);
+}
+
+/* The score of one old member, which keeps its rank: copy and overwrite. */
+static void
 write_score(const struct packed_zset_plan *plan, uint8_t *room)
 {
-    if (plan->moved_count != 1 || plan->added != 0) {
-        return false;
-    }
-    uint32_t rank = rank_of_moved(plan, 0, 0);
-    if (rank != plan->last_rank && rank != plan->last_rank + 1) {
-        return false;
-    }
     const uint8_t *old = plan->old.tags - PACKED_HEADER_BYTES;
-    memcpy(room, old, plan->bytes);
+    bytes_copy(room, old, plan->bytes);
     memcpy(room + (plan->old.scores - old) + 8 * (size_t)plan->last_rank, &plan->scores[0], sizeof(double));
-    return true;
+}
+
+static void
+write_run_without(const struct packed_zset_plan *plan, struct packed_writer *writer, uint32_t from, uint32_t end,
+                  uint32_t gone)
+{
+    if (gone >= from && gone < end) {
+        packed_write_run(writer, &plan->old, from, gone);
+        from = gone + 1;
+    }
+    packed_write_run(writer, &plan->old, from, end);
+}
+
+/* One member, new or with another score: most commands. At most three runs, and no look at the marks. */
+static void
+write_one(const struct packed_zset_plan *plan, uint8_t *room)
+{
+    uint32_t count = plan->old.count, rank = rank_of_moved(plan, 0, 0);
+    uint32_t gone = plan->added == 0 ? plan->last_rank : count;
+    if (gone < count && (rank == gone || rank == gone + 1)) {
+        write_score(plan, room);
+        return;
+    }
+    struct packed_writer writer = packed_write_begin(room, (uint32_t)plan->count, PACKED_ZSET_ENTRY_BYTES);
+    write_run_without(plan, &writer, 0, rank, gone);
+    write_moved(plan, &writer, 0);
+    write_run_without(plan, &writer, rank, count, gone);
 }
 
 void
 packed_zset_write(const struct packed_zset_plan *plan, uint8_t *room)
 {
-    if (write_score(plan, room)) {
+    if (plan->moved_count == 1) {
+        write_one(plan, room);
         return;
     }
     struct packed_writer writer = packed_write_begin(room, (uint32_t)plan->count, PACKED_ZSET_ENTRY_BYTES);
@@ -264,11 +292,8 @@ packed_zset_write(const struct packed_zset_plan *plan, uint8_t *room)
         uint16_t place = plan->order[i];
         uint32_t rank = rank_of_moved(plan, at, place);
         packed_write_unmarked(&writer, &plan->old, plan->fate, at, rank);
+        write_moved(plan, &writer, place);
         at = rank;
-
-        const struct packed_score *pair = &plan->pairs[plan->moved[place]];
-        memcpy(writer.scores + 8 * (size_t)writer.count, &plan->scores[place], sizeof(double));
-        packed_put(packed_write_entry(&writer, pair->tag, (uint32_t)pair->member.bytes), pair->member);
     }
     packed_write_unmarked(&writer, &plan->old, plan->fate, at, plan->old.count);
     assert(writer.count == plan->count && writer.data_bytes == plan->data_bytes);

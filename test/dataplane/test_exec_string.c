@@ -230,6 +230,34 @@ strings_end_at_their_limit(void)
     CU_ASSERT_TRUE(exec_reply_is("a third", exec_ask_words(WIRE_RESP2, words, 3), TOO_LONG));
 }
 
+/* Sizes around those at which copies change their way. */
+static void
+values_come_back_as_they_were(void)
+{
+    static uint8_t bytes[LIMIT_VALUE_BYTES];
+    static const size_t sizes[] = {
+        0, 1, 15, 63, 64, 65, 2047, 2048, 2049, 2111, 2112, 2113, 524287, 524288, 524289, 700001, LIMIT_VALUE_BYTES
+    };
+    exec_fixture_reset();
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+        bytes[i] = (uint8_t)(i * 31 + i / 251);
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+        char head[16];
+        size_t first = sizes[i] / 3;
+        struct slice set[] = { SLICE_LITERAL("SET"), SLICE_LITERAL("key"), slice_of(bytes, first) };
+        struct slice append[] = { SLICE_LITERAL("APPEND"), SLICE_LITERAL("key"),
+                                  slice_of(bytes + first, sizes[i] - first) };
+        exec_ask_words(WIRE_RESP2, set, 3);
+        exec_ask_words(WIRE_RESP2, append, 3);
+        exec_ask(WIRE_RESP2, "EXPIRE key 100");
+        struct slice got = exec_ask(WIRE_RESP2, "GET key");
+        size_t head_bytes = (size_t)snprintf(head, sizeof(head), "$%zu\r\n", sizes[i]);
+        CU_ASSERT_EQUAL_FATAL(got.bytes, head_bytes + sizes[i] + 2);
+        CU_ASSERT_EQUAL(memcmp(got.data + head_bytes, bytes, sizes[i]), 0);
+    }
+}
+
 /* A wire other than RESP may carry more than its limits say: the handler is the last to look. */
 static void
 a_value_above_the_limit_is_refused_by_the_handler(void)
@@ -373,6 +401,7 @@ main(void)
     CU_initialize_registry();
     CU_pSuite suite = CU_add_suite("exec_string", exec_fixture_open, exec_fixture_close);
     CU_ADD_TEST(suite, set_refuses_bad_options_in_redis_order);
+    CU_ADD_TEST(suite, values_come_back_as_they_were);
     CU_ADD_TEST(suite, mget_refuses_what_no_reply_can_hold);
     CU_ADD_TEST(suite, keys_end_at_their_limit);
     CU_ADD_TEST(suite, a_value_above_the_limit_is_refused_by_the_handler);
