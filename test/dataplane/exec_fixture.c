@@ -171,13 +171,22 @@ exec_fixture_subscribe(bool subscribed)
     session.flags = subscribed ? SESSION_SUBSCRIBED : 0;
 }
 
+/* What happens between two bursts, and on the management core. */
+static void
+turn(void)
+{
+    store_quiesce(member);
+    store_housekeep(member);
+    store_manage(store);
+}
+
 static struct exec *
 begin_bytes(enum wire wire, size_t bytes)
 {
     static const struct decode_limits limits = { LIMIT_REQUEST_ARGS, LIMIT_VALUE_BYTES, LIMIT_REQUEST_BYTES };
     struct resp_state state = { 0 };
     struct arg_room room = { args, 0, LIMIT_REQUEST_ARGS };
-    store_quiesce(member); /* a turn has passed */
+    turn();
     store_set_time(member, fixture_now_ms);
 
     sink = (struct sink){ .at = out, .end = out + sizeof(out), .chunk = out, .ops = &out_ops };
@@ -235,7 +244,7 @@ exec_attempt(struct exec *at)
     if (result == EXEC_RETRY) {
         reply_restart(&reply);
         at->attempt++;
-        store_quiesce(member);
+        turn();
     }
     return result;
 }
