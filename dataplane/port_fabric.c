@@ -76,9 +76,10 @@ fabric_drop_held(struct fabric_port *port, struct fabric_session *fabric)
 }
 
 void
-fabric_lose(struct fabric_port *port, struct fabric_session *fabric)
+fabric_lose(struct fabric_port *port, struct fabric_session *fabric, bool silent)
 {
     struct fabric_seat *seat = fabric->seat;
+    fabric->silent = silent && (seat->state == SEAT_ATTACHED || fabric->silent);
     if (seat->state != SEAT_ATTACHED) {
         return;
     }
@@ -347,8 +348,11 @@ seat_tick(struct fabric_port *port, struct fabric_seat *seat)
     if (seat->in_flight > 0 && !seat->overdue && port->now - seat->progress_at > FABRIC_OVERDUE_US) {
         fabric_overdue_set(port, seat, true);
     }
-    if (seat->state == SEAT_LOST && port->now - fabric->lost_at > FABRIC_GRACE_LEASES * port->lease_us) {
-        session_kill(&fabric->session); /* from now on FABRIC RESUME answers SESSION_LOST */
+    if (seat->state == SEAT_LOST) {
+        uint64_t wait = fabric->silent ? FABRIC_GRACE_SILENT_US(port->lease_us) : FABRIC_GRACE_US(port->lease_us);
+        if (port->now - fabric->lost_at > wait) {
+            session_kill(&fabric->session); /* from now on FABRIC RESUME answers SESSION_LOST */
+        }
         return;
     }
     if (seat->state != SEAT_ATTACHED) {
@@ -356,7 +360,7 @@ seat_tick(struct fabric_port *port, struct fabric_seat *seat)
     }
     bool crowd = seat->overdue && port->overdue_in_flight > port->tx_cap;
     if (crowd || frame_stream_expired(&fabric->stream, port->now)) {
-        fabric_lose(port, fabric);
+        fabric_lose(port, fabric, true);
     } else if (frame_stream_due(&fabric->stream, port->now) != 0) {
         session_touch_output(&fabric->session);
     }

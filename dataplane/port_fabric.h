@@ -2,8 +2,8 @@
  *
  * A session is attached by FABRIC ATTACH on any stream port: by mail the owning lcore inserts the peer's address and
  * draws the session's identity. Its streams continue over frames (codec/frame_stream.h) until DETACH; after a lost peer
- * they wait two leases for FABRIC RESUME: the client may need one to notice. Threads: the owning lcore's, but for the
- * functions that say otherwise. */
+ * they wait for FABRIC RESUME: two leases when a send failed, longer when the peer was only silent, shorter when
+ * somebody needs the place. Threads: the owning lcore's, but for the functions that say otherwise. */
 #pragma once
 #include "config/base.h"
 #include "dataplane/port.h"

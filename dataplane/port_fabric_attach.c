@@ -4,6 +4,17 @@
 #include <errno.h>
 #include <sodium.h>
 
+static struct fabric_port *
+first_fabric_port(struct lcore *lcore)
+{
+    for (uint32_t i = 0; i < lcore->port_count; i++) {
+        if (lcore->ports[i]->ops == &fabric_port_ops) {
+            return fabric_port_of(lcore->ports[i]);
+        }
+    }
+    return NULL;
+}
+
 static void
 answer_insert_error(struct lcore *lcore, struct later *later, int rc)
 {
@@ -125,6 +136,44 @@ session_sit(struct fabric_port *port, const struct later *later, struct fabric_p
     return fabric;
 }
 
+/* All seats are taken: the session that has been lost longest makes room. Its seat is free next turn, if no send to its
+ * peer is in flight. */
+static bool
+make_room(struct fabric_port *port)
+{
+    struct fabric_session *oldest = NULL;
+
+    for (uint32_t i = 0; i < port->seat_count; i++) {
+        struct fabric_session *fabric = port->seats[i].session;
+        if (port->seats[i].state != SEAT_LOST) {
+            continue;
+        }
+        uint64_t least = fabric->silent ? FABRIC_GRACE_US(port->lease_us) : FABRIC_CROWDED_US(port->lease_us);
+        if (port->now - fabric->lost_at > least && (oldest == NULL || fabric->lost_at < oldest->lost_at)) {
+            oldest = fabric;
+        }
+    }
+    if (oldest == NULL) {
+        return false;
+    }
+    session_kill(&oldest->session);
+    return true;
+}
+
+/* Once more next turn, before the others. */
+static void
+ask_again(struct lcore *lcore, struct later *later)
+{
+    struct fabric_port *first = first_fabric_port(lcore);
+
+    later->a++;
+    later->next = first->asks;
+    if (first->asks == NULL) {
+        first->asks_tail = &later->next;
+    }
+    first->asks = later;
+}
+
 /* FABRIC ATTACH port address wire [CREDIT frames] [FRAME bytes] */
 static void
 serve_attach(struct fabric_port *port, struct later *later)
@@ -147,6 +196,10 @@ serve_attach(struct fabric_port *port, struct later *later)
     }
     if (load_relaxed(&lcore->state) == LCORE_DRAIN) {
         fabric_answer_error(lcore, later, "ERR the server is shutting down");
+        return;
+    }
+    if (port->free_seats == NULL && later->a == 0 && make_room(port)) {
+        ask_again(lcore, later);
         return;
     }
     if (port->free_seats == NULL) {
@@ -282,17 +335,6 @@ serve_detach(struct lcore *lcore, struct later *later)
 }
 
 /* ---- mail ---- */
-
-static struct fabric_port *
-first_fabric_port(struct lcore *lcore)
-{
-    for (uint32_t i = 0; i < lcore->port_count; i++) {
-        if (lcore->ports[i]->ops == &fabric_port_ops) {
-            return fabric_port_of(lcore->ports[i]);
-        }
-    }
-    return NULL;
-}
 
 void
 port_fabric_later(struct lcore *lcore, struct later *later)

@@ -20,10 +20,16 @@
 #define FABRIC_TRIES_A_TURN 16  /* the same, all frames of a turn together */
 #define FABRIC_MERGE_BYTES  512 /* a frame up to this size joins the one before: bursts grow, one copy */
 #define FABRIC_SECRET_BYTES 16
-#define FABRIC_GRACE_LEASES 2       /* a lost session waits so long: its client may need one lease to notice */
 #define FABRIC_OVERDUE_US   1000000 /* no send completed for so long: the peer is overdue */
 #define FABRIC_ACK_DELAY_US 1000    /* taken bytes are acknowledged on their own after this */
 #define FABRIC_CONTROL_RX   2       /* receive slots of a session beyond its credit: for control frames */
+
+/* How long a lost session waits for FABRIC RESUME. Its client may need a lease to notice; one that was only silent may
+ * have a client that does something else for a while. When every seat is taken and somebody attaches, the session that
+ * was lost longest goes: a silent one not before its client could notice, one whose peer refused a frame sooner. */
+#define FABRIC_GRACE_US(lease_us)        (2 * (lease_us))
+#define FABRIC_GRACE_SILENT_US(lease_us) (60 * (lease_us))
+#define FABRIC_CROWDED_US(lease_us)      ((lease_us) / 2)
 
 /* An address in the AV. Sessions of one client share it, so that removing one leaves the other's. */
 struct fabric_peer {
@@ -36,7 +42,7 @@ struct fabric_peer {
 enum seat_state {
     SEAT_FREE,
     SEAT_ATTACHED, /* frames go both ways */
-    SEAT_LOST,     /* the peer is gone: waits FABRIC_GRACE_LEASES for FABRIC RESUME; its frames are fenced */
+    SEAT_LOST,     /* the peer is gone or silent: waits for FABRIC RESUME, its frames are fenced */
     SEAT_DRAINING, /* the session is closed, sends to its peer are still in flight: their share is not free yet */
 };
 
@@ -57,6 +63,7 @@ struct fabric_session {
     struct fabric_seat *seat;
     uint8_t secret[FABRIC_SECRET_BYTES];
     uint64_t lost_at; /* us */
+    bool silent;      /* lost, but no send to it failed */
 
     /* Bytes that left the stream and are lent to the session, or wait because it had no memory. */
     uint8_t *lent;
@@ -131,8 +138,8 @@ extern const struct port_ops fabric_port_ops;
 
 /* port_fabric.c */
 void fabric_repost(struct fabric_port *port, uint32_t slot);
-/* The peer cannot be reached any more: fence its incarnation and wait for FABRIC RESUME. */
-void fabric_lose(struct fabric_port *port, struct fabric_session *session);
+/* The peer is silent, or cannot be reached any more: fence its incarnation and wait for FABRIC RESUME. */
+void fabric_lose(struct fabric_port *port, struct fabric_session *session, bool silent);
 /* Give every frame that came and was not handed over back. */
 void fabric_drop_held(struct fabric_port *port, struct fabric_session *session);
 

@@ -80,7 +80,7 @@ fabric_send_completed(struct fabric_port *port, const struct endpoint_event *eve
         counter_add(&port->port.lcore->counters->fabric_send_errors, 1);
         /* A late failure of a fenced incarnation says nothing about the one after it. */
         if (seat->session != NULL && seat->session->stream.config.incarnation == owner.incarnation) {
-            fabric_lose(port, seat->session);
+            fabric_lose(port, seat->session, false);
         }
     }
     if (seat->state == SEAT_ATTACHED && stream_out_unsent(&seat->session->session.out) > 0) {
@@ -174,7 +174,7 @@ send_frame(struct fabric_port *port, struct fabric_session *fabric, enum envelop
         counter_add(&counters->tx_bytes, payload_bytes);
     } else if (status == ENDPOINT_FAILED) {
         counter_add(&counters->fabric_send_errors, 1);
-        fabric_lose(port, fabric);
+        fabric_lose(port, fabric, false);
     }
     return status;
 }

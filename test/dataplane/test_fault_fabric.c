@@ -443,7 +443,7 @@ run_close(struct run *run)
     for (uint32_t i = 0; i < CLIENTS; i++) {
         fabric_end_close(&run->testers[i].end);
     }
-    uint32_t patience = 8 * RIG_LEASE_MS * 1000 / RIG_STEP_US;
+    uint32_t patience = 70 * RIG_LEASE_MS * 1000 / RIG_STEP_US; /* longer than a silent session is kept */
     for (uint32_t i = 0; i < patience && port_fabric_sessions(run->rig->port) > 0; i++) {
         rig_turn(run->rig);
     }
