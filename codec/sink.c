@@ -13,7 +13,7 @@ sink_write(struct sink *sink, struct slice bytes)
             continue; /* more() made room for at least one byte */
         }
         size_t piece = MIN(room, bytes.bytes);
-        memcpy(sink->at, bytes.data, piece);
+        bytes_copy(sink->at, bytes.data, piece);
         sink->at += piece;
         bytes.data += piece;
         bytes.bytes -= piece;

@@ -334,7 +334,7 @@ mend_reply(struct session *session, struct lcore *lcore, enum exec_result result
     }
     if (!sink->failed) {
         reply_restart(reply);
-        reply_error(reply, "ERR the reply is larger than 4194304 bytes");
+        reply_error(reply, ERROR_TOO_LONG);
         reply_end(reply);
     }
     if (sink->failed) {

@@ -3,8 +3,6 @@
 #include "dataplane/exec_common.h"
 
 #define ERROR_STRING_TOO_LONG "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
-#define ERROR_REPLY_TOO_LONG  "ERR the reply is larger than 4194304 bytes" /* burst.c's words, for LIMIT_REPLY_BYTES */
-static_assert(LIMIT_REPLY_BYTES == 4194304, "the error says so");
 
 /* ---- SET ---- */
 
@@ -223,7 +221,7 @@ exec_mget(struct exec *exec)
         return EXEC_RETRY;
     }
     if (values_bytes(records, count) > LIMIT_REPLY_BYTES) {
-        reply_error(exec->reply, ERROR_REPLY_TOO_LONG); /* before a gigabyte is copied */
+        reply_error(exec->reply, ERROR_TOO_LONG); /* before a gigabyte is copied */
         return EXEC_DONE;
     }
     reply_array(exec->reply, count);

@@ -306,7 +306,7 @@ session_receive(struct session *session, uint8_t *data, size_t bytes, void *slot
         if (!own_hold(session, MAX(hold, MIN(session->wanted, LIMIT_REQUEST_BYTES + 1)))) {
             return false;
         }
-        memcpy(in->own + left, data, bytes);
+        bytes_copy(in->own + left, data, bytes);
         in->bytes = hold;
     }
     in->slot = slot; /* also when copied: it goes back when the burst has settled */

@@ -146,7 +146,7 @@ stream_out_copy(const struct stream_out *out, uint64_t from, uint8_t *to, size_t
         }
         size_t skip = from + copied > chunk->offset ? from + copied - chunk->offset : 0;
         size_t bytes = MIN(used - skip, room - copied);
-        memcpy(to + copied, chunk->bytes + skip, bytes);
+        bytes_copy(to + copied, chunk->bytes + skip, bytes);
         copied += bytes;
     }
     return copied;
