@@ -249,6 +249,11 @@ scan_include(struct scan *scan)
         return scan_complain(scan, "has no file", word, sizeof(word) - 1, "@include \"file\"");
     }
     snprintf(name, sizeof(name), "%.*s", (int)(close - at - 1), at + 1);
+    for (const char *byte = name; *byte != '\0'; byte++) {
+        if ((unsigned char)*byte < 0x20 || *byte == 0x7f) { /* it would be repeated in messages */
+            return scan_complain(scan, "does not print", name, strlen(name), "the name of a file");
+        }
+    }
     const char *parent = scan->text->files[scan->file], *slash = strrchr(parent, '/');
     if (name[0] == '/' || slash == NULL) {
         snprintf(path, sizeof(path), "%s", name);
@@ -344,17 +349,22 @@ text_scan(struct settings_text *text, const char *bytes, size_t count, uint32_t 
 
 /* ---- files ---- */
 
+/* Pipes and devices have no size, so the text grows as it comes. The caller frees *bytes on success. */
 static bool
 read_all(const char *path, char **bytes, size_t *count, const char *from, char *why, size_t why_bytes)
 {
-    char *room = malloc(SETTINGS_FILE_BYTES_MAX + 1);
-    size_t used = 0;
+    size_t used = 0, room = 0;
+    char *text = NULL;
     ssize_t got = -1;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
 
-    CHECK(room != NULL);
     while (fd >= 0 && used <= SETTINGS_FILE_BYTES_MAX) {
-        got = read(fd, room + used, SETTINGS_FILE_BYTES_MAX + 1 - used);
+        if (used == room) {
+            room = MAX(room * 2, 4096);
+            text = realloc(text, room);
+            CHECK(text != NULL);
+        }
+        got = read(fd, text + used, room - used);
         if (got < 0 && errno == EINTR) {
             continue;
         }
@@ -368,11 +378,11 @@ read_all(const char *path, char **bytes, size_t *count, const char *from, char *
         close(fd);
     }
     if (fd < 0 || got < 0 || used > SETTINGS_FILE_BYTES_MAX) {
-        free(room);
+        free(text);
         return complain(why, why_bytes, "%s%s: %s", from, path,
                         fd < 0 || got < 0 ? strerror(error) : "is longer than 1 MiB, expected a text for people");
     }
-    *bytes = room;
+    *bytes = text;
     *count = used;
     return true;
 }

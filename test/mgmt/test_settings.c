@@ -247,6 +247,7 @@ errors_name_file_line_expectation_and_the_nearest_name(void)
         { "@incl \"x\"", "\"@\" means nothing here" },
         { "@include x", "\"@include\" has no file" },
         { "@include \"no-such-file\"", "sluice.conf:1: " },
+        { "@include \"\033[2J\"", "\"\\x1b[2J\" does not print, expected the name of a file" },
         { "}", "syntax error" },
     };
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
