@@ -1,7 +1,9 @@
 /* hostile_client.c - clients for test/external: one that is killed, one that works beside it, one that moves values of
  * every size, one that comes and goes, one that does not read.
  *
- *     hostile_client MODE SOCKET WIRE PROVIDER [ARGUMENT...]     PROVIDER "-": the Unix socket itself
+ *     hostile_client MODE SERVER WIRE PROVIDER [ARGUMENT...]
+ *
+ * SERVER: path of its Unix socket, or its TCP port on loopback. PROVIDER "-": no fabric.
  *
  *     work SEED       requests of all sizes, some answers read, until it is killed; says "working"
  *     steady          INCR steady:PID, one after the other, every answer checked, until stdin ends; says "steady", then
@@ -51,7 +53,11 @@ client_of(char **words)
     char why[CLIENT_WHY_BYTES];
 
     client_options_init(&options);
-    options.path = words[0];
+    if (words[0][0] == '/') {
+        options.path = words[0];
+    } else {
+        options.port = (uint16_t)strtoul(words[0], NULL, 10);
+    }
     options.wire = strcmp(words[1], "sbe") == 0     ? CLIENT_SBE
                    : strcmp(words[1], "resp3") == 0 ? CLIENT_RESP3
                                                     : CLIENT_RESP2;
@@ -354,7 +360,7 @@ main(int argc, char **argv)
     int code = 2;
 
     if (argc < 5) {
-        return fail("usage", "hostile_client work|steady|sizes|burst SOCKET WIRE PROVIDER [ARGUMENT...]");
+        return fail("usage", "hostile_client work|steady|sizes|burst SERVER WIRE PROVIDER [ARGUMENT...]");
     }
     struct client *client = client_of(argv + 2);
     if (client == NULL) {

@@ -116,12 +116,12 @@ goals_command_exists(uint16_t port, const char *command)
 
 /* ---- finding programs ---- */
 
-/* Beside this program. */
-static void
-path_beside(const struct goals *goals, const char *name, char *path, size_t path_bytes)
+bool
+goals_path_beside(const struct goals *goals, const char *name, char *path, size_t path_bytes)
 {
     int folder = (int)(strrchr(goals->self, '/') - goals->self);
     snprintf(path, path_bytes, "%.*s/%s", folder, goals->self, name);
+    return access(path, X_OK) == 0;
 }
 
 static bool
@@ -148,8 +148,7 @@ peer_find(const struct goals *goals, const char *name, char *path, size_t path_b
     char relative[128];
     for (size_t i = 0; i < ARRAY_COUNT(folders); i++) {
         snprintf(relative, sizeof(relative), "%s/%s", folders[i], name);
-        path_beside(goals, relative, path, path_bytes);
-        if (access(path, X_OK) == 0) {
+        if (goals_path_beside(goals, relative, path, path_bytes)) {
             return true;
         }
     }
@@ -163,7 +162,7 @@ programs_find(struct goals *goals)
     CHECK(bytes > 0);
     goals->self[bytes] = '\0';
     if (goals->sluiced[0] == '\0') {
-        path_beside(goals, "sluiced", goals->sluiced, sizeof(goals->sluiced));
+        goals_path_beside(goals, "sluiced", goals->sluiced, sizeof(goals->sluiced));
     }
     if (access(goals->sluiced, X_OK) != 0) {
         fprintf(stderr, "sluice-bench: %s: %s; --sluiced names it\n", goals->sluiced, strerror(errno));

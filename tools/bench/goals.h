@@ -35,6 +35,8 @@ struct server_plan goals_plan(const struct goals *goals, const char *provider);
 /* Run this program again with `arguments` (without argv[0], NULL-terminated) on the client's CPU. */
 bool goals_self(const struct goals *goals, const char *const *arguments, int timeout_s, char *output, size_t room,
                 char *why, size_t why_bytes);
+/* Path of a program that the same build made: `name` counts from this program's folder. False: it is not there. */
+bool goals_path_beside(const struct goals *goals, const char *name, char *path, size_t path_bytes);
 /* Whether the server at `port` knows the command. */
 bool goals_command_exists(uint16_t port, const char *command);
 

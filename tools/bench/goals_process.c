@@ -140,8 +140,74 @@ syscalls_row(struct goals *goals)
         goal_not_here(goals, what, tid == 0 ? "no thread is called lcore-0" : why);
         return;
     }
-    snprintf(detail, sizeof(detail), "%s%s", calls > 0 ? "the first: " : "", first);
+    snprintf(detail, sizeof(detail), "%s%s", calls > 0 ? "the first: " : "", calls > 0 ? first : "");
     goal_measured(goals, what, GOAL_AT_MOST, 0, 0, calls, "", detail);
+}
+
+/* ---- in process ---- */
+
+#define BENCH_REQUEST "test/dataplane/bench_request"
+
+/* The micro-benchmark prints: operation keys burst nanoseconds. */
+static void
+in_process_row(struct goals *goals, const char *keys, double must, double stretch)
+{
+    char what[128], path[320], output[256], why[SERVER_WHY_BYTES];
+    double values[GOALS_RUNS_MAX];
+    snprintf(what, sizeof(what), "in process, decode + execute + encode of a RESP GET, bursts of 16, %s keys", keys);
+    if (!goals_path_beside(goals, BENCH_REQUEST, path, sizeof(path))) {
+        goal_not_here(goals, what, "the tests are not built: meson configure -Dtests=true");
+        return;
+    }
+    for (uint32_t i = 0; i < goals->runs; i++) {
+        const char *const argv[] = { path, "get", keys, "16", goals->quick ? "100000" : "4000000", NULL };
+        if (!program_run(argv, goals->server_cpu, 120, output, sizeof(output), why, sizeof(why)) ||
+            sscanf(output, "%*s %*s %*s %lf", &values[i]) != 1) {
+            goal_not_here(goals, what, why);
+            return;
+        }
+    }
+    goal_measured(goals, what, GOAL_AT_MOST, must, stretch, median_of(values, goals->runs), " ns", "");
+}
+
+/* Counted by callgrind, the same on every run. */
+static void
+instructions_row(struct goals *goals)
+{
+    static const char what[] = "user instructions of a RESP GET, in process, bursts of 16, callgrind";
+    static const uint32_t requests = 32000;
+    static char why[OUTPUT_BYTES];
+    char path[320], out_file[128], requests_text[16];
+    unsigned long long collected;
+    if (!goals_path_beside(goals, BENCH_REQUEST, path, sizeof(path))) {
+        goal_not_here(goals, what, "the tests are not built: meson configure -Dtests=true");
+        return;
+    }
+    snprintf(out_file, sizeof(out_file), "--callgrind-out-file=%s/callgrind", goals->folder);
+    snprintf(requests_text, sizeof(requests_text), "%u", requests);
+    /* callgrind reports on stderr; the shell joins the two. */
+    const char *const argv[] = { "sh",
+                                 "-c",
+                                 "exec \"$@\" 2>&1",
+                                 "sh",
+                                 "valgrind",
+                                 "--tool=callgrind",
+                                 "--toggle-collect=bench_turns",
+                                 out_file,
+                                 path,
+                                 "get",
+                                 "10000",
+                                 "16",
+                                 requests_text,
+                                 NULL };
+    static char report[OUTPUT_BYTES];
+    bool good = program_run(argv, goals->server_cpu, 120, report, sizeof(report), why, sizeof(why));
+    const char *found = good ? strstr(report, "Collected : ") : NULL;
+    if (found == NULL || sscanf(found, "Collected : %llu", &collected) != 1) {
+        goal_not_here(goals, what, "valgrind did not run");
+        return;
+    }
+    goal_measured(goals, what, GOAL_AT_MOST, 700, 400, (double)collected / requests, "", "");
 }
 
 /* ---- memory ---- */
@@ -269,9 +335,13 @@ void
 goals_process(struct goals *goals)
 {
     syscalls_row(goals);
-    goal_not_here(goals, "in process, decode + execute + encode of a GET, bursts of 16: ns",
-                  "micro-benchmarks are built with the tests, not into this program");
-    goal_not_here(goals, "user instructions a GET", "valgrind's callgrind counts them, not this program");
+    in_process_row(goals, goals->quick ? "10000" : "1000000", 100, 50);
+    if (!goals->quick && !machine_interrupted()) {
+        in_process_row(goals, "10000000", 150, 90);
+    }
+    if (!machine_interrupted()) {
+        instructions_row(goals);
+    }
     if (!machine_interrupted()) {
         memory_row(goals);
     }

@@ -370,10 +370,13 @@ bench_latency(int argc, char **argv)
         return complain("--cpu", "that CPU is not allowed");
     }
     latency.ticks = calloc(latency.samples, sizeof(*latency.ticks));
-    latency.floor_ticks = calloc(latency.samples, sizeof(*latency.floor_ticks));
-    CHECK(latency.ticks != NULL && latency.floor_ticks != NULL);
+    CHECK(latency.ticks != NULL);
     memset(latency.ticks, 1, latency.samples * sizeof(*latency.ticks)); /* no page fault while measuring */
-    memset(latency.floor_ticks, 1, latency.samples * sizeof(*latency.floor_ticks));
+    if (latency.with_floor) {
+        latency.floor_ticks = calloc(latency.samples, sizeof(*latency.floor_ticks));
+        CHECK(latency.floor_ticks != NULL);
+        memset(latency.floor_ticks, 1, latency.samples * sizeof(*latency.floor_ticks));
+    }
     machine_ns_per_cycle();
 
     bool good = connections_open(&latency);
