@@ -83,6 +83,16 @@ class CommandLine(unittest.TestCase):
             self.assertTrue(result.stdout)
             self.assertLessEqual(max(map(len, result.stdout.splitlines())), 120)
 
+    def test_manual_pages_name_every_option_and_command(self):
+        for program, page in ((SLUICED, "sluiced.8.scd"), (SLUICECTL, "sluicectl.1.scd")):
+            text = (ROOT / "tools" / "man" / page).read_text()
+            shown = run(program, "--help").stdout
+            words = set(re.findall(r"--[a-z-]+|(?<= )-[a-zA-Z](?=[ ,])", shown))
+            words |= set(re.findall(r"^  ([a-z]+(?: show)?) ", shown, re.MULTILINE))
+            self.assertGreater(len(words), 7)
+            missing = sorted(word for word in words if f"*{word}*" not in text and f"*{word} " not in text)
+            self.assertEqual(missing, [], page)
+
     def test_check_says_good_or_what_is_wrong(self):
         result = run(SLUICED, "--check", "--set", "streams.port=1")
         self.assertEqual((result.returncode, result.stdout), (0, "built-in settings: good\n"))
