@@ -179,6 +179,8 @@ class NeverFinish(Hostile):
 
     def test_a_client_that_asks_and_hangs_up_in_one_breath_is_answered_and_closed(self):
         idle = [self.server.connect() for _ in range(40)]
+        for client in idle:
+            self.addCleanup(client.close)
         for over in ("tcp", "unix"):
             for _ in range(100):
                 with self.server.connect(over, timeout_s=5) as client:
@@ -186,8 +188,6 @@ class NeverFinish(Hostile):
                     client.shutdown(socket.SHUT_WR)
                     self.assertEqual(reply_read(client, 7), b"+PONG\r\n")
                     self.assertEqual(client.recv(1), b"")
-        for client in idle:
-            client.close()
 
 
 class Liars(Hostile):
