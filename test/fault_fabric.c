@@ -531,6 +531,16 @@ fault_endpoint_stop(struct endpoint *endpoint, bool stopped)
     endpoint->stopped = stopped;
 }
 
+void
+fault_endpoint_fail_sends(struct endpoint *endpoint, int error)
+{
+    for (uint32_t i = 0; i < endpoint->completion_count; i++) {
+        endpoint->completions[i].due = 0;
+        endpoint->completions[i].event.kind = ENDPOINT_SEND_FAILED;
+        endpoint->completions[i].event.error = error;
+    }
+}
+
 uint32_t
 fault_endpoint_unposted(const struct endpoint *endpoint)
 {

@@ -45,6 +45,8 @@ extern const struct endpoint_ops fault_fabric_ops;
 void fault_endpoint_kill(struct endpoint *endpoint);
 /* Alive, but nothing it gets is taken: sends to it stay in flight until it goes on. */
 void fault_endpoint_stop(struct endpoint *endpoint, bool stopped);
+/* Every send of `endpoint` that is in flight completes with this error. */
+void fault_endpoint_fail_sends(struct endpoint *endpoint, int error);
 /* Put a message on its way as if `from` (NULL: a stranger) had sent it. */
 void fault_fabric_forge(struct fault_fabric *fabric, const struct endpoint *from, const struct endpoint *to,
                         const void *message, uint32_t bytes);
