@@ -361,8 +361,9 @@ read_all(const char *path, char **bytes, size_t *count, const char *from, char *
     while (fd >= 0 && used <= SETTINGS_FILE_BYTES_MAX) {
         if (used == room) {
             room = MAX(room * 2, 4096);
-            text = realloc(text, room);
-            CHECK(text != NULL);
+            char *grown = realloc(text, room);
+            CHECK(grown != NULL);
+            text = grown;
         }
         got = read(fd, text + used, room - used);
         if (got < 0 && errno == EINTR) {

@@ -1,0 +1,363 @@
+#include "test/mgmt/settings_fixture.h"
+#include <CUnit/Basic.h>
+
+/* ---- lists ---- */
+
+static void
+ports_are_read_with_their_defaults(void)
+{
+    CU_ASSERT_EQUAL(
+        parse_file("ports = (\n"
+                   "  { type = \"fabric\"; provider = \"shm\"; },\n"
+                   "  { type = \"fabric\"; provider = \"tcp;ofi_rxm\"; name = \"two\"; node = \"127.0.0.1\";\n"
+                   "    domain = \"lo\"; send = \"inject\"; rx_slots = 2048; tx_slots = 16; sessions = 16384;\n"
+                   "    frame = \"8KiB\"; lease = \"3s\"; } );\n"),
+        0);
+    CU_ASSERT_EQUAL_FATAL(settings.port_count, 2);
+    const struct port_settings *one = &settings.ports[0], *two = &settings.ports[1];
+    CU_ASSERT_STRING_EQUAL(one->name, "shm");
+    CU_ASSERT_STRING_EQUAL(one->provider, "shm");
+    CU_ASSERT_STRING_EQUAL(one->send, "auto");
+    CU_ASSERT_STRING_EQUAL(one->node, "");
+    CU_ASSERT_EQUAL(one->rx_slots, 0);
+    CU_ASSERT_EQUAL(one->frame_bytes, 0);
+    CU_ASSERT_EQUAL(one->lease_ms, 10000);
+    CU_ASSERT_STRING_EQUAL(two->name, "two");
+    CU_ASSERT_STRING_EQUAL(two->provider, "tcp;ofi_rxm");
+    CU_ASSERT_STRING_EQUAL(two->node, "127.0.0.1");
+    CU_ASSERT_STRING_EQUAL(two->domain, "lo");
+    CU_ASSERT_STRING_EQUAL(two->send, "inject");
+    CU_ASSERT_EQUAL(two->rx_slots, 2048);
+    CU_ASSERT_EQUAL(two->tx_slots, 16);
+    CU_ASSERT_EQUAL(two->sessions, 16384);
+    CU_ASSERT_EQUAL(two->frame_bytes, 8192);
+    CU_ASSERT_EQUAL(two->lease_ms, 3000);
+}
+
+#define SHM "type = \"fabric\"; provider = \"shm\"; "
+#define FIVE_PORTS                                                                                                     \
+    "{ " SHM "name = \"1\"; }, { " SHM "name = \"2\"; }, { " SHM "name = \"3\"; }, { " SHM "name = \"4\"; }, { " SHM   \
+    "name = \"5\"; }"
+
+static void
+bad_ports_say_which_and_why(void)
+{
+    static const struct {
+        const char *text, *why;
+    } rows[] = {
+        { "ports = { };", "ports: is not a list, expected ( { ... }, { ... } )" },
+        { "ports = ( 1 );", "ports[0]: is not a group" },
+        { "ports = ( { } );", "ports[0]: type is missing, expected \"fabric\"" },
+        { "ports = ( { type = \"fabric\"; } );", "ports[0]: provider is missing, expected one of \"shm\", \"net\"" },
+        { "ports = ( { type = \"ethernet\"; provider = \"x\"; } );",
+          "type: \"ethernet\" is not known, expected \"fabric\"" },
+        { "ports = (\n{ " SHM "},\n{ type = \"fabric\"; provider = \"efa-diret\"; } );",
+          "sluice.conf:3: ports[1]: provider: \"efa-diret\" is not known" },
+        { "ports = ( { type = \"fabric\"; provider = \"efa-diret\"; } );", "did you mean \"efa-direct\"?" },
+        { "ports = ( { " SHM "}, { " SHM "} );", "ports[1]: name \"shm\" is taken by ports[0]" },
+        { "ports = ( { " SHM "slots = 1; } );", "ports[0]: unknown name \"slots\"" },
+        { "ports = ( { " SHM "rx_slot = 64; } );", "did you mean \"rx_slots\"?" },
+        { "ports = ( { " SHM "rx_slots = 15; } );", "rx_slots: \"15\" is too small, expected a whole number from 16" },
+        { "ports = ( { " SHM "tx_slots = 65537; } );", "tx_slots: \"65537\" is too large" },
+        { "ports = ( { " SHM "sessions = 0; } );", "sessions: \"0\" is too small" },
+        { "ports = ( { " SHM "sessions = 16385; } );", "sessions: \"16385\" is too large" },
+        { "ports = ( { " SHM "frame = \"8193\"; } );", "frame: \"8193\" is too large" },
+        { "ports = ( { " SHM "frame = 255; } );", "frame: \"255\" is too small" },
+        { "ports = ( { " SHM "lease = \"99ms\"; } );", "lease: \"99ms\" is too small" },
+        { "ports = ( { " SHM "lease = 1; } );", "lease: is a number, expected a time" },
+        { "ports = ( { " SHM "send = \"Auto\"; } );", "send: \"Auto\" is not known" },
+        { "ports = ( { " SHM "name = \"12345678901234567890123456789012\"; } );", "name: " },
+        { "ports = ( " FIVE_PORTS ", " FIVE_PORTS " );", "ports: has 10 entries, expected at most 8" },
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        CU_ASSERT_EQUAL(parse_file(rows[i].text), -1);
+        CU_ASSERT(why_has(rows[i].why));
+    }
+}
+
+/* SHA-256 of "secret", from sha256sum. */
+#define SECRET_HEX "2bb80d537b1da3e38bd30361aa855686bde0eacd7162fef6a25fe97bf527a25b"
+
+static void
+passwords_are_kept_as_digests(void)
+{
+    static const uint8_t digest[4] = { 0x2b, 0xb8, 0x0d, 0x53 };
+
+    CU_ASSERT_EQUAL(
+        parse_file("auth: { password = \"secret\"; };\nusers = ( { name = \"ops\"; password = \"#" SECRET_HEX
+                   "\"; } );"),
+        0);
+    CU_ASSERT_EQUAL_FATAL(settings.user_count, 2);
+    CU_ASSERT_STRING_EQUAL(settings.users[0].name, "default");
+    CU_ASSERT_STRING_EQUAL(settings.users[1].name, "ops");
+    CU_ASSERT(memcmp(settings.users[0].sha256, settings.users[1].sha256, 32) == 0);
+    CU_ASSERT(memcmp(settings.users[0].sha256, digest, sizeof(digest)) == 0);
+    CU_ASSERT_STRING_EQUAL(settings.auth_password, "#" SECRET_HEX);
+
+    CU_ASSERT_EQUAL(parse_file("users = ( { name = \"ops\"; password = \"x\"; } );"), 0);
+    CU_ASSERT_EQUAL_FATAL(settings.user_count, 1);
+    CU_ASSERT_STRING_EQUAL(settings.users[0].name, "ops");
+    CU_ASSERT_EQUAL(parse_file(""), 0);
+    CU_ASSERT_EQUAL(settings.user_count, 0);
+}
+
+static void
+bad_users_are_refused_and_no_message_repeats_a_password(void)
+{
+    static const struct {
+        const char *text, *why;
+    } rows[] = {
+        { "auth: { password = \"#sesame\"; };", "auth.password: \"#\" is not followed by a SHA-256" },
+        { "auth: { password = \"#sesame" SECRET_HEX "\"; };", "auth.password: \"#\" is not followed by" },
+        { "auth: { password = \"sesame\\x01\"; };", "auth.password: the value does not print" },
+        { "users = ( { name = \"a\"; password = \"#sesame\"; } );", "users[0]: \"#\" is not followed by" },
+        { "users = ( { name = \"a\"; password = \"sesame\\n\"; } );", "users[0]: password: the value does not print" },
+        { "users = ( { name = \"a\"; password = \"\"; } );", "users[0]: password: the value is too short" },
+        { "users = ( { name = \"a\"; } );", "users[0]: password is missing" },
+        { "users = ( { name = \"\"; password = \"sesame\"; } );", "users[0]: name: \"\" is too short" },
+        { "users = ( { name = \"a b\"; password = \"sesame\"; } );", "users[0]: name \"a b\" has blanks" },
+        { "users = ( { name = \"a\"; password = \"sesame\"; }, { name = \"a\"; password = \"x\"; } );",
+          "users[1]: \"a\" is there twice" },
+        { "users = ( { name = \"default\"; password = \"sesame\"; } );", "\"default\" is the user of auth.password" },
+        { "users = ( { nme = \"a\"; password = \"sesame\"; } );", "unknown name \"nme\", did you mean \"name\"?" },
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        CU_ASSERT_EQUAL(parse_file(rows[i].text), -1);
+        CU_ASSERT(why_has(rows[i].why));
+        CU_ASSERT_PTR_NULL(strstr(why, "sesame"));
+    }
+    char text[600];
+    memset(text, 'z', sizeof(text));
+    memcpy(text, "auth.password=", 14);
+    text[14 + 256] = '\0';
+    CU_ASSERT_EQUAL(parse_set(text), -1);
+    CU_ASSERT(why_has("the value is too long"));
+    CU_ASSERT_PTR_NULL(strstr(why, "zz"));
+}
+
+static void
+there_is_room_for_63_users_beside_default(void)
+{
+    static char text[16384];
+    for (int count = 63; count <= 64; count++) {
+        size_t used = (size_t)snprintf(text, sizeof(text), "auth: { password = \"p\"; };\nusers = ( ");
+        for (int i = 0; i < count; i++) {
+            used += (size_t)snprintf(text + used, sizeof(text) - used, "%s{ name = \"u%d\"; password = \"p\"; }",
+                                     i ? ", " : "", i);
+        }
+        snprintf(text + used, sizeof(text) - used, " );");
+        CU_ASSERT_EQUAL(parse_file(text), count == 63 ? 0 : -1);
+    }
+    CU_ASSERT(why_has("users: has 64 entries, expected at most 63"));
+}
+
+/* ---- what follows ---- */
+
+static void
+memory_is_half_of_what_there_is_unless_said(void)
+{
+    CU_ASSERT_EQUAL(parse_file(""), 0);
+    CU_ASSERT_EQUAL(resolve(), 0);
+    CU_ASSERT_EQUAL(settings.memory_reserve, 2 * GIB);
+    CU_ASSERT_EQUAL(settings.memory_limit, 2 * GIB);
+    CU_ASSERT_EQUAL(settings.memory_ahead, 64 * MIB);
+
+    host.memory_bytes = 256 * MIB;
+    CU_ASSERT_EQUAL(parse_file(""), 0);
+    CU_ASSERT_EQUAL(resolve(), 0);
+    CU_ASSERT_EQUAL(settings.memory_reserve, 128 * MIB);
+    CU_ASSERT_EQUAL(settings.memory_ahead, 32 * MIB);
+
+    host.memory_bytes = 127 * MIB;
+    CU_ASSERT_EQUAL(parse_file(""), 0);
+    CU_ASSERT_EQUAL(resolve(), -1);
+    CU_ASSERT(why_has("memory.reserve: half of the 127 MiB available is less than 64MiB"));
+    host.memory_by_cgroup = true;
+    CU_ASSERT_EQUAL(resolve(), -1);
+    CU_ASSERT(why_has("to this control group"));
+    host.memory_by_cgroup = false;
+    host.memory_bytes = 4 * GIB;
+
+    CU_ASSERT_EQUAL(parse_file("memory: { reserve = \"1GiB\"; limit = \"1025MiB\"; };"), 0);
+    CU_ASSERT_EQUAL(resolve(), -1);
+    CU_ASSERT(why_has("memory.limit: 1025MiB is more than memory.reserve, expected at most 1GiB"));
+    CU_ASSERT_EQUAL(parse_file("memory: { reserve = \"64MiB\"; ahead = \"33MiB\"; };"), 0);
+    CU_ASSERT_EQUAL(resolve(), -1);
+    CU_ASSERT(why_has("memory.ahead: 33MiB is more than half of memory.reserve"));
+}
+
+static void
+expect_cpus(const char *setting, const struct host *on, const char *expected)
+{
+    char text[128];
+    CU_ASSERT_EQUAL(parse_set(setting), 0);
+    CU_ASSERT_EQUAL(settings_resolve(&settings, on, why, sizeof(why)), 0);
+    cpu_list_print(text, sizeof(text), settings.cpus, settings.cpu_count);
+    if (strcmp(text, expected) != 0) {
+        printf("\n    %s gave %s\n", setting, text);
+    }
+    CU_ASSERT_STRING_EQUAL(text, expected);
+}
+
+static void
+cpus_are_chosen_among_the_allowed(void)
+{
+    static struct host one = { .memory_bytes = GIB, .cpu_count = 1, .cpus = { 5 } };
+    static struct host box = { .memory_bytes = GIB, .cpu_count = 4, .cpus = { 8, 9, 10, 11 } };
+    static struct host quota = {
+        .memory_bytes = GIB, .cpu_count = 8, .cpu_quota = 3, .cpus = { 0, 1, 2, 3, 4, 5, 6, 7 }
+    };
+    static struct host large = { .memory_bytes = GIB, .cpu_count = 128 };
+
+    for (int i = 0; i < 128; i++) {
+        large.cpus[i] = i;
+    }
+    expect_cpus("lcores.cpus=auto", &host, "1-3");
+    expect_cpus("lcores.cpus=auto", &one, "5");
+    expect_cpus("lcores.cpus=auto", &box, "9-11");
+    expect_cpus("lcores.cpus=auto", &quota, "1-2");
+    expect_cpus("lcores.cpus=auto", &large, "1-48");
+    expect_cpus("lcores.cpus=8-9", &box, "8-9");
+    expect_cpus("lcores.cpus=0-1", &box, "8-9"); /* none of them is allowed: positions */
+    expect_cpus("lcores.cpus=3,1", &box, "11,9");
+    expect_cpus("lcores.cpus=0", &one, "5");
+
+    static const struct {
+        const char *set, *why;
+    } rows[] = {
+        { "lcores.cpus=4", "CPU 4 is not allowed to this process, expected some of 8-11, or numbers below 4" },
+        { "lcores.cpus=8,0", "CPU 8 is not allowed to this process" }, /* neither all numbers nor all positions */
+        { "lcores.cpus=", "lcores.cpus: \"\" is empty" },
+        { "lcores.cpus=1-", "is not a list of CPUs" },
+        { "lcores.cpus=1,1", "names a CPU twice" },
+        { "lcores.cpus=0-48", "names too many CPUs" },
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        CU_ASSERT_EQUAL(parse_set(rows[i].set), 0);
+        CU_ASSERT_EQUAL(settings_resolve(&settings, &box, why, sizeof(why)), -1);
+        CU_ASSERT(why_has(rows[i].why));
+    }
+}
+
+static void
+listening_beyond_loopback_needs_a_password(void)
+{
+    static const struct {
+        const char *address;
+        bool exposed, good;
+    } rows[] = {
+        { "127.0.0.1,[::1]", false, true },
+        { "127.8.9.10", false, true },
+        { "::1", false, true },
+        { "[::ffff:127.0.0.1]", false, true },
+        { "0.0.0.0", true, true },
+        { "[::]", true, true },
+        { "127.0.0.1,10.0.0.1", true, true },
+        { "[::ffff:10.0.0.1]", true, true },
+        { "", false, true },
+        { "localhost", false, false },
+        { "127.0.0.1,", false, false },
+        { ",127.0.0.1", false, false },
+        { "127.0.0.1, ::1", false, false },
+        { "127.0.0", false, false },
+        { "127.0.0.1:6379", false, false },
+        { "[127.0.0.1]", false, false },
+        { "[::1", false, false },
+        { "0127.0.0.1", false, false },
+        { "256.0.0.1", false, false },
+        { "[]", false, false },
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        char text[128];
+        snprintf(text, sizeof(text), "streams: { address = \"%s\"; };", rows[i].address);
+        CU_ASSERT_EQUAL(parse_file(text), 0);
+        int without = resolve();
+        CU_ASSERT_EQUAL(without, rows[i].good && !rows[i].exposed ? 0 : -1);
+        if (rows[i].good && rows[i].exposed) {
+            CU_ASSERT(why_has("is beyond loopback and there is no password"));
+        }
+        snprintf(text, sizeof(text), "streams: { address = \"%s\"; };\nauth: { protected_mode = false; };",
+                 rows[i].address);
+        CU_ASSERT_EQUAL(parse_file(text), 0);
+        CU_ASSERT_EQUAL(resolve(), rows[i].good ? 0 : -1);
+        CU_ASSERT_EQUAL(!rows[i].good || settings.exposed, !rows[i].good || rows[i].exposed);
+        snprintf(text, sizeof(text), "streams: { address = \"%s\"; };\nauth: { password = \"x\"; };", rows[i].address);
+        CU_ASSERT_EQUAL(parse_file(text), 0);
+        CU_ASSERT_EQUAL(resolve(), rows[i].good ? 0 : -1);
+    }
+}
+
+static void
+an_appliance_that_nobody_can_reach_is_refused(void)
+{
+    CU_ASSERT_EQUAL(parse_file("streams: { address = \"\"; unix = \"\"; };"), 0);
+    CU_ASSERT_EQUAL(resolve(), -1);
+    CU_ASSERT(why_has("nobody could connect"));
+}
+
+static void
+modes_are_octal_and_let_the_owner_in(void)
+{
+    static const struct {
+        const char *text;
+        int status;
+        uint32_t bits;
+    } rows[] = { { "0600", 0, 0600 }, { "660", 0, 0660 }, { "0777", 0, 0777 }, { "", -1, 0 },     { "0", -1, 0 },
+                 { "0060", -1, 0 },   { "0680", -1, 0 },  { "07777", -1, 0 },  { "4600", -1, 0 }, { "rw", -1, 0 } };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        char text[64];
+        snprintf(text, sizeof(text), "management.mode=%s", rows[i].text);
+        CU_ASSERT_EQUAL(parse_set(text), 0);
+        CU_ASSERT_EQUAL(resolve(), rows[i].status);
+        CU_ASSERT_EQUAL(rows[i].status == 0 ? settings.management_mode_bits : 0, rows[i].bits);
+    }
+}
+
+static void
+what_is_printed_reads_back_to_the_same_settings(void)
+{
+    static struct settings again;
+    char printed[PATH_MAX];
+
+    CU_ASSERT_EQUAL(
+        parse_file("auth: { password = \"secret\"; };\nstreams: { unix = \"/a \\\"b\\\\c\"; port = 0; };\n"
+                   "users = ( { name = \"o\\\"ps\"; password = \"x\"; }, { name = \"b\"; password = \"y\"; } );\n"
+                   "ports = ( { " SHM " }, { " SHM "name = \"2\"; frame = 4097; lease = \"1m\"; } );\n"
+                   "limits: { idle_timeout = \"90s\"; };\nmemory: { reserve = \"3221225472\"; };\n"),
+        0);
+    CU_ASSERT_EQUAL(resolve(), 0);
+    file_write("printed.conf", "", 0);
+    snprintf(printed, sizeof(printed), "%s", path);
+    FILE *file = fopen(printed, "w");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(file);
+    settings_print(&settings, file);
+    fclose(file);
+
+    CU_ASSERT_EQUAL(settings_parse(printed, NULL, 0, &again, why, sizeof(why)), 0);
+    CU_ASSERT_EQUAL(settings_resolve(&again, &host, why, sizeof(why)), 0);
+    memcpy(again.origins, settings.origins, sizeof(again.origins));
+    CU_ASSERT(memcmp(&settings, &again, sizeof(settings)) == 0);
+}
+
+int
+main(void)
+{
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("settings_lists", settings_fixture_open, settings_fixture_close);
+    CU_ADD_TEST(suite, ports_are_read_with_their_defaults);
+    CU_ADD_TEST(suite, bad_ports_say_which_and_why);
+    CU_ADD_TEST(suite, passwords_are_kept_as_digests);
+    CU_ADD_TEST(suite, bad_users_are_refused_and_no_message_repeats_a_password);
+    CU_ADD_TEST(suite, there_is_room_for_63_users_beside_default);
+    CU_ADD_TEST(suite, memory_is_half_of_what_there_is_unless_said);
+    CU_ADD_TEST(suite, cpus_are_chosen_among_the_allowed);
+    CU_ADD_TEST(suite, listening_beyond_loopback_needs_a_password);
+    CU_ADD_TEST(suite, an_appliance_that_nobody_can_reach_is_refused);
+    CU_ADD_TEST(suite, modes_are_octal_and_let_the_owner_in);
+    CU_ADD_TEST(suite, what_is_printed_reads_back_to_the_same_settings);
+    CU_basic_set_mode(CU_BRM_NORMAL);
+    CU_basic_run_tests();
+    unsigned failures = CU_get_number_of_failures();
+    CU_cleanup_registry();
+    return failures != 0;
+}
