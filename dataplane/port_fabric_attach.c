@@ -20,6 +20,7 @@ answer_insert_error(struct lcore *lcore, struct later *later, int rc)
 {
     fabric_answer_error(lcore, later,
                         rc == -EINVAL   ? "ERR these bytes are no address of this port's provider"
+                        : rc == -ELOOP  ? "ERR this address is the server's own"
                         : rc == -ENOSPC ? "ERR the provider's address vector is full"
                                         : "ERR the provider does not accept this address");
 }

@@ -160,7 +160,7 @@ void fabric_serve_ask(struct fabric_port *port);
 /* port_fabric_seat.c */
 
 /* The AV entry of an address: one for all its sessions, because removing it for one would take it from the others.
- * Returns 0 with a use counted, or what the endpoint's peer_insert() answered. */
+ * Returns 0 with a use counted, -ELOOP for this port's own, or what the endpoint's peer_insert() answered. */
 int fabric_peer_take(struct fabric_port *port, struct slice address, struct fabric_peer **out);
 void fabric_peer_release(struct fabric_port *port, struct fabric_peer *peer);
 struct fabric_seat *fabric_seat_by_wire(const struct fabric_port *port, uint32_t wire_id); /* NULL: none */

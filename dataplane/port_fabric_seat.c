@@ -10,6 +10,9 @@ fabric_peer_take(struct fabric_port *port, struct slice address, struct fabric_p
 {
     struct fabric_peer *room = NULL;
 
+    if (slice_equal(slice_of(port->info.address, port->info.address_bytes), address)) {
+        return -ELOOP; /* it would answer its own pings: a seat taken for ever, and nobody there */
+    }
     for (uint32_t i = 0; i < port->peer_count; i++) {
         struct fabric_peer *peer = &port->peers[i];
         if (peer->uses == 0) {
