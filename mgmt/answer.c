@@ -126,8 +126,6 @@ answers_take(struct mgmt *mgmt, struct later *later)
         answer_clients(mgmt, later);
         break;
     case LATER_FABRIC_PORTS:
-        answer_ports(mgmt, later);
-        break;
     case LATER_FABRIC_ATTACH:
     case LATER_FABRIC_RESUME:
     case LATER_FABRIC_DETACH:
@@ -152,45 +150,4 @@ answers_tick(struct mgmt *mgmt, int64_t now_ms)
         }
     }
     answer_clients_tick(mgmt, now_ms);
-}
-
-/* ---- FABRIC PORTS ---- */
-
-/* What a client needs to attach: an array of maps, one for each lcore and fabric port. */
-void
-answer_ports(struct mgmt *mgmt, struct later *later)
-{
-    struct reply *reply = answer_begin(mgmt, later);
-    uint32_t count = 0;
-
-    for (uint32_t i = 0; i < mgmt->dataplane->lcore_count; i++) {
-        const struct lcore *lcore = mgmt->dataplane->lcores[i];
-        for (uint32_t p = 0; p < lcore->port_count; p++) {
-            count += strcmp(lcore->ports[p]->info.type, "fabric") == 0;
-        }
-    }
-    reply_array(reply, count);
-    for (uint32_t i = 0; i < mgmt->dataplane->lcore_count; i++) {
-        const struct lcore *lcore = mgmt->dataplane->lcores[i];
-        for (uint32_t p = 0; p < lcore->port_count; p++) {
-            const struct port_info *info = &lcore->ports[p]->info;
-            if (strcmp(info->type, "fabric") != 0) {
-                continue;
-            }
-            reply_map(reply, 6);
-            reply_bulk_text(reply, "lcore");
-            reply_integer(reply, lcore->index);
-            reply_bulk_text(reply, "port");
-            reply_integer(reply, p);
-            reply_bulk_text(reply, "provider");
-            reply_bulk_text(reply, info->provider);
-            reply_bulk_text(reply, "address");
-            reply_bulk_text(reply, info->address);
-            reply_bulk_text(reply, "send");
-            reply_bulk_text(reply, info->send);
-            reply_bulk_text(reply, "frame_bytes");
-            reply_integer(reply, info->frame_bytes);
-        }
-    }
-    answer_end(mgmt, later);
 }

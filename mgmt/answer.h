@@ -1,4 +1,4 @@
-/* answer.h - commands that lcores leave to the management core: INFO, CONFIG, CLIENT LIST and KILL, FABRIC PORTS. */
+/* answer.h - commands that lcores leave to the management core: INFO, CONFIG, CLIENT LIST and KILL. */
 #pragma once
 #include "dataplane/later.h"
 #include "dataplane/mail.h"
@@ -38,7 +38,6 @@ void answer_error(struct mgmt *mgmt, struct later *later, const char *format, ..
 
 void answer_info(struct mgmt *mgmt, struct later *later);   /* answer_info.c */
 void answer_config(struct mgmt *mgmt, struct later *later); /* answer_config.c */
-void answer_ports(struct mgmt *mgmt, struct later *later);  /* answer.c */
 
 /* An argument as text that prints, cut: for error messages. */
 #define ANSWER_WORD_BYTES 128

@@ -41,14 +41,12 @@ print_server(struct info *info)
     uname(&name);
     PRINT(info, "redis_version:%s\r\nsluice_version:%s\r\nredis_mode:standalone\r\n", MGMT_REDIS_VERSION,
           SLUICE_VERSION);
-    PRINT(info, "os:%s %s %s\r\narch_bits:64\r\nmultiplexing_api:epoll\r\ngcc_version:%d.%d.%d\r\n", name.sysname,
-          name.release, name.machine, __GNUC__, __GNUC_MINOR__, __GNUC_PATCHLEVEL__);
+    PRINT(info, "os:%s %s %s\r\narch_bits:64\r\nmultiplexing_api:epoll\r\n", name.sysname, name.release, name.machine);
     /* 40 hex digits, as Redis draws them; ours come from 64 random bits. */
     PRINT(info, "process_id:%d\r\nrun_id:%016llx%024d\r\ntcp_port:%u\r\n", getpid(), (ull)mgmt->dataplane->incarnation,
           0, mgmt->streams.port);
     PRINT(info, "server_time_usec:%lld\r\n", (long long)clock_unix_ns(&mgmt->dataplane->clock, cycles_now()) / 1000);
-    PRINT(info,
-          "uptime_in_seconds:%lld\r\nuptime_in_days:%lld\r\nhz:1000\r\nlcores:%u\r\nclock:%s\r\nconfig_file:%s\r\n",
+    PRINT(info, "uptime_in_seconds:%lld\r\nuptime_in_days:%lld\r\nlcores:%u\r\nclock:%s\r\nconfig_file:%s\r\n",
           (long long)up_s, (long long)up_s / 86400, mgmt->dataplane->lcore_count, mgmt_clock_text(mgmt),
           mgmt->settings_path);
 }

@@ -249,7 +249,7 @@ finish_json(struct ctl_request *request, struct text *out)
         json_t *error = json_string(request->error);
         json_object_set_new(reply, "error", error != NULL ? error : json_string("no JSON: expected UTF-8 text"));
     }
-    CHECK(json_dump_callback(reply, append_json, out, JSON_COMPACT) == 0);
+    CHECK(json_dump_callback(reply, append_json, out, JSON_COMPACT | JSON_REAL_PRECISION(9)) == 0);
     text_append(out, "\n", 1);
     json_decref(reply);
 }

@@ -4,7 +4,7 @@
 #include "mgmt/mgmt.h"
 
 /* An lcore that does not answer for so long is stalled: the gathering ends without it. */
-#define GATHER_MS 5000
+#define GATHER_MS 3000
 
 struct gather {
     struct dataplane *dataplane;

@@ -66,7 +66,7 @@ print_json(const struct mgmt *mgmt, const struct store_stats *store, struct text
         "memory_limit_bytes", (json_int_t)settings->memory_limit, "huge_page_bytes",
         (json_int_t)store->memory.huge_page_bytes, "clock", mgmt_clock_text(mgmt), "auth", settings->user_count > 0,
         "persistence", "none: memory only", "tls", false);
-    CHECK(line != NULL && json_dump_callback(line, append_json, out, JSON_COMPACT) == 0);
+    CHECK(line != NULL && json_dump_callback(line, append_json, out, JSON_COMPACT | JSON_REAL_PRECISION(9)) == 0);
     json_decref(line);
 }
 

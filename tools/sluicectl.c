@@ -19,7 +19,7 @@ enum option_flag {
 static int
 print_json(json_t *result)
 {
-    json_dumpf(result, stdout, JSON_COMPACT);
+    json_dumpf(result, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
     putchar('\n');
     json_decref(result);
     return EXIT_GOOD;

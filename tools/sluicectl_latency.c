@@ -237,7 +237,7 @@ print_screen(const struct options *options, const json_t *difference)
     struct tm parts;
 
     if (options->json) {
-        json_dumpf(difference, stdout, JSON_COMPACT);
+        json_dumpf(difference, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
         putchar('\n');
         return;
     }
@@ -315,7 +315,7 @@ latency_run(const struct options *options)
     }
     json_t *result = ask(options);
     if (options->json) {
-        json_dumpf(result, stdout, JSON_COMPACT);
+        json_dumpf(result, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
         putchar('\n');
     } else {
         print_result(options, result);

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import contextlib
+import ctypes
 import json
 import os
 import pathlib
@@ -421,6 +422,31 @@ class ManagementSocket(unittest.TestCase):
                 self.assertEqual(values, sorted(values))  # percentiles rise, and end in the maximum
         self.assertEqual((watch.returncode, counted), (0, sent), text)
         client.close()
+
+
+class Stalls(unittest.TestCase):
+    def test_an_lcore_that_stands_still_is_named(self):
+        ptrace_attach, ptrace_detach = 16, 17
+        libc = ctypes.CDLL(None, use_errno=True)
+        with Server("lcores.idle=spin") as server:
+            thread = server.ctl("lcores")["lcores"][0]["tid"]
+            self.assertEqual(libc.ptrace(ptrace_attach, thread, 0, 0), 0, os.strerror(ctypes.get_errno()))
+            try:
+                os.waitpid(thread, 0x40000000)  # __WALL: it is a thread
+                deadline = time.monotonic() + END_S
+                while (ready := run(SLUICECTL, "-S", server.ctl_path, "ready")).returncode == 0:
+                    self.assertLess(time.monotonic(), deadline)
+                    time.sleep(0.1)
+                self.assertEqual((ready.returncode, ready.stdout), (1, "not ready: lcore 0 stands still\n"))
+                listed = run(SLUICECTL, "-S", server.ctl_path, "-t", "10", "sessions")
+                self.assertEqual((listed.returncode, listed.stderr), (1, "sluicectl: lcore 0 does not answer\n"))
+            finally:
+                libc.ptrace(ptrace_detach, thread, 0, 0)
+            while run(SLUICECTL, "-S", server.ctl_path, "ready").returncode != 0:
+                self.assertLess(time.monotonic(), deadline + END_S)
+                time.sleep(0.1)
+            self.assertRegex(server.log(), rf"error: lcore 0 \(CPU \d+, thread {thread}\) stands still")
+            self.assertEqual(ask(server.connect(), "PING"), "+PONG")
 
 
 class Limits(unittest.TestCase):

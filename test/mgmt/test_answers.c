@@ -417,12 +417,6 @@ answers_wait_while_the_mail_ring_is_full(void)
     CU_ASSERT_FALSE(mail_take(mgmt.dataplane->to_lcore[0], &mail));
 }
 
-static void
-fabric_ports_are_an_array(void)
-{
-    CU_ASSERT(answer_is(ASK(&mgmt, LATER_FABRIC_PORTS, WIRE_RESP3, "ports"), "*0\r\n"));
-}
-
 static int
 suite_open(void)
 {
@@ -456,7 +450,6 @@ main(void)
     CU_ADD_TEST(suite, an_lcore_that_does_not_answer_does_not_hold_the_others_up);
     CU_ADD_TEST(suite, client_kill_ends_sessions_in_batches_and_counts_what_lcores_say);
     CU_ADD_TEST(suite, answers_wait_while_the_mail_ring_is_full);
-    CU_ADD_TEST(suite, fabric_ports_are_an_array);
     CU_basic_set_mode(CU_BRM_NORMAL);
     CU_basic_run_tests();
     unsigned failures = CU_get_number_of_failures();
