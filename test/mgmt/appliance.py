@@ -221,6 +221,7 @@ class Starting(unittest.TestCase):
             finally:
                 os.environ.clear()
                 os.environ.update(before)
+            self.addCleanup(server.stop, check=False)
             heard = [notify.recv(100) for _ in range(4)]
             self.assertEqual(heard, [b"READY=1"] + [b"WATCHDOG=1"] * 3)
             server.stop()
@@ -230,6 +231,11 @@ class Starting(unittest.TestCase):
 
 
 class Ending(unittest.TestCase):
+    def boot(self, *settings):
+        server = Server(*settings)
+        self.addCleanup(server.stop, check=False)  # also when the test fails before the end
+        return server
+
     def ends(self, server, within_s):
         begun = time.monotonic()
         server.process.wait(within_s + END_S)
@@ -237,18 +243,17 @@ class Ending(unittest.TestCase):
         self.assertEqual(server.process.returncode, 0, server.log())
         self.assertLess(took_s, within_s)
         self.assertEqual(sorted(os.listdir(server.folder)), ["log"])
-        server.stop(check=False)
 
     def test_each_signal_ends_it_with_0(self):
         for number in (signal.SIGTERM, signal.SIGINT):
-            server = Server()
+            server = self.boot()
             idle = server.connect()
             server.process.send_signal(number)
             self.ends(server, 1 + 5)
             self.assertEqual(idle.recv(10), b"")
 
     def test_signals_end_it_with_fabric_ports_too(self):
-        server = Server('ports=( { type="fabric"; provider="shm"; } )')
+        server = self.boot('ports=( { type="fabric"; provider="shm"; } )')
         server.process.terminate()
         self.ends(server, 1 + 5)
 
@@ -259,7 +264,7 @@ class Ending(unittest.TestCase):
             self.assertIn("SIGHUP", server.log())
 
     def test_everything_accepted_is_answered(self):
-        server = Server("shutdown.drain=10s")
+        server = self.boot("shutdown.drain=10s")
         connection = server.connect()
         connection.sendall(command("SET", "k", "v" * 1000))
         connection.recv(100)
@@ -272,7 +277,7 @@ class Ending(unittest.TestCase):
         self.ends(server, 1 + 10)
 
     def test_clients_that_are_stuck_hold_it_for_the_drain_time_only(self):
-        server = Server("shutdown.drain=1s")
+        server = self.boot("shutdown.drain=1s")
         half, deaf = server.connect(), server.connect()
         half.sendall(b"*2\r\n$3\r\nGET\r\n$5\r\nab")  # never completed
         ask(deaf, "SET", "k", "v" * 100000)
@@ -283,7 +288,7 @@ class Ending(unittest.TestCase):
         self.ends(server, 2.0)
 
     def test_no_connection_is_taken_while_it_drains(self):
-        server = Server("shutdown.drain=1s")
+        server = self.boot("shutdown.drain=1s")
         deaf = server.connect()
         ask(deaf, "SET", "k", "v" * 100000)
         deaf.sendall(command("GET", "k") * 200)
@@ -295,7 +300,7 @@ class Ending(unittest.TestCase):
         self.ends(server, 2.0)
 
     def test_sluicectl_shutdown_waits_for_the_end(self):
-        server = Server()
+        server = self.boot()
         result = run(SLUICECTL, "-S", server.ctl_path, "shutdown")
         self.assertEqual((result.returncode, result.stdout), (0, "stopped\n"), result.stderr)
         self.ends(server, 1)
