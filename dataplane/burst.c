@@ -319,18 +319,38 @@ execute(struct burst_entry *entry, struct lcore *lcore)
     return result;
 }
 
-/* The reply is not to be sent as it is: the request comes again, answers later, or wrote too much. */
-static void
-mend_reply(struct session *session, struct lcore *lcore, enum exec_result result)
+/* Nobody can tell that it ran twice. */
+static bool
+is_repeatable(const struct command *command)
 {
+    return command != NULL && !(command->flags & (CMD_WRITE | CMD_PUBSUB | CMD_LATER | CMD_BARRIER));
+}
+
+/* A small reply will find memory. False: not at this moment, or never within the session's limit. */
+static bool
+has_answer_room(struct session *session)
+{
+    return sink_reserve(&session->out.sink, SINK_CONTIGUOUS_BYTES) != NULL;
+}
+
+/* The reply is not to be sent as it is: the request comes again, answers later, or wrote too much. Returns what became
+ * of it. */
+static enum exec_result
+mend_reply(struct burst_entry *entry, struct lcore *lcore, enum exec_result result)
+{
+    struct session *session = entry->session;
     struct reply *reply = &session->reply;
     struct sink *sink = &session->out.sink;
 
+    if (sink->failed && session->out.starved && is_repeatable(entry->request.command)) {
+        counter_add(&lcore->counters->memory_misses, 1);
+        result = EXEC_RETRY;
+    }
     if (result == EXEC_RETRY || result == EXEC_LATER) {
         sink_rewind(sink, reply->start);
         session->flags |= result == EXEC_RETRY ? SESSION_RETRY : SESSION_PARKED;
         counter_add(result == EXEC_RETRY ? &lcore->counters->requests_retried : &lcore->counters->requests_later, 1);
-        return;
+        return result;
     }
     if (!sink->failed) {
         reply_restart(reply);
@@ -342,6 +362,7 @@ mend_reply(struct session *session, struct lcore *lcore, enum exec_result result
         counter_add(&lcore->counters->closed_output_limit, 1);
         session_kill(session);
     }
+    return result;
 }
 
 static void
@@ -364,7 +385,14 @@ run_entry(struct burst_entry *entry, struct lcore *lcore, uint64_t *cycles)
     const struct sink *sink = &session->out.sink;
     enum exec_result result = EXEC_DONE;
 
+    bool roomy = has_answer_room(session);
     reply_begin(reply, entry->request.correlation);
+    if (UNLIKELY(!roomy)) {
+        result = session->out.starved ? EXEC_RETRY : EXEC_DONE;
+        mend_reply(entry, lcore, result);
+        session_rewind(session, entry->in_offset);
+        return 0;
+    }
     bool refused = UNLIKELY(!runs_plainly(entry, lcore)) && refuse(entry, lcore);
     if (LIKELY(!refused)) {
         result = execute(entry, lcore);
@@ -375,7 +403,7 @@ run_entry(struct burst_entry *entry, struct lcore *lcore, uint64_t *cycles)
         reply_end(reply);
     }
     if (UNLIKELY(!complete || sink->failed)) {
-        mend_reply(session, lcore, result);
+        result = mend_reply(entry, lcore, result);
     }
     session_touch_output(session);
     if (UNLIKELY(result == EXEC_RETRY)) {

@@ -111,6 +111,11 @@ later_release(struct lcore *lcore, struct later *later)
 void
 later_retry(struct lcore *lcore)
 {
+    struct later *unwritten = lcore->later_unwritten;
+    if (UNLIKELY(unwritten != NULL)) {
+        lcore->later_unwritten = unwritten->next; /* one a turn, of either list */
+        later_finish(lcore, unwritten);
+    }
     struct later *unsent = lcore->later_unsent;
     if (LIKELY(unsent == NULL)) {
         return;
@@ -129,7 +134,15 @@ later_finish(struct lcore *lcore, struct later *later)
     struct session *session = session_by_id(lcore, later->session_id);
     if (session != NULL && (session->flags & SESSION_PARKED) && session->later_ticket == later->ticket) {
         const uint8_t *answer = later->answer_big != NULL ? later->answer_big : later->answer;
+        uint64_t start = stream_out_end(&session->out);
         sink_write(&session->out.sink, slice_of(answer, later->answer_bytes));
+        if (session->out.sink.failed && session->out.starved) {
+            sink_rewind(&session->out.sink, start);
+            counter_add(&lcore->counters->memory_misses, 1);
+            later->next = lcore->later_unwritten; /* no memory at this moment: later_retry() comes back to it */
+            lcore->later_unwritten = later;
+            return;
+        }
         if (session->out.sink.failed) {
             counter_add(&lcore->counters->closed_output_limit, 1);
             session_kill(session);

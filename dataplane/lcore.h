@@ -81,7 +81,8 @@ struct lcore {
     uint8_t *inline_line;    /* LIMIT_INLINE_BYTES + 2: an inline request is unescaped here, not in the stream */
     struct decode_limits limits, limits_before_auth;
     uint64_t later_tickets;
-    struct later *later_unsent; /* answers that found their mail ring full */
+    struct later *later_unsent;    /* answers that found their mail ring full */
+    struct later *later_unwritten; /* answers whose session found no memory for them */
     struct burst burst;
 };
 

@@ -74,6 +74,7 @@ offer_held(struct socket_port *port, struct socket_session *socket)
         return false;
     }
     socket->held = NULL;
+    mark_readable(port, socket); /* the edge that told of what follows has passed */
     return true;
 }
 
@@ -102,8 +103,8 @@ read_once(struct socket_port *port, struct socket_session *socket)
         read_ended(port, socket, got);
         return got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
     }
-    if ((size_t)got == room) {
-        mark_readable(port, socket); /* a short read empties a stream socket; a full one need not */
+    if ((size_t)got == room || socket->hung_up) {
+        mark_readable(port, socket); /* a short read empties a stream socket; a full one need not, and an end is left */
     }
     if (slot == NULL) {
         session_received(session, (size_t)got);
@@ -154,6 +155,7 @@ ask_epoll(struct socket_port *port)
     for (int i = 0; i < count; i++) {
         struct socket_session *socket = events[i].data.ptr;
         if (events[i].events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR)) {
+            socket->hung_up |= (events[i].events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)) != 0;
             mark_readable(port, socket);
         }
         if ((events[i].events & (EPOLLOUT | EPOLLHUP | EPOLLERR)) && socket->write_blocked) {

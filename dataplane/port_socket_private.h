@@ -10,6 +10,7 @@ struct socket_session {
     struct session session; /* first: the port hands out pointers to it */
     int fd;
     bool readable;      /* on the readable list: the kernel may have bytes */
+    bool hung_up;       /* an end was announced: a short read is not the last one */
     bool write_blocked; /* the kernel's buffer is full: EPOLLOUT will tell */
     uint8_t *held;      /* a slot whose bytes found no memory: offered again before reading on */
     size_t held_bytes;

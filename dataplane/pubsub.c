@@ -4,6 +4,7 @@
 #include "dataplane/pubsub_private.h"
 
 #define PUSHES_A_TURN 256
+#define STARVED_MS    100
 #define QUEUE_SOFT    1024 /* publishers on this lcore wait above it */
 #define QUEUE_HARD    4096 /* above it the oldest message is delivered whole, whatever it takes */
 
@@ -249,20 +250,41 @@ pubsub_publish(struct lcore *lcore, struct slice name, struct slice payload, uin
     return PUBSUB_OK;
 }
 
-static void
+/* False: no memory at this moment. */
+static bool
 push_message(struct session *session, const struct pubsub_message *message)
 {
     struct reply *reply = session_push_begin(session);
     if (reply == NULL) {
-        return;
+        return true;
     }
     reply_begin_push(reply, 3);
     reply_bulk(reply, SLICE_LITERAL("message"));
     reply_bulk(reply, slice_of(message->bytes, message->channel_bytes));
     reply_bulk(reply, slice_of(message->bytes + message->channel_bytes, message->payload_bytes));
     reply_end(reply);
-    session_push_end(session);
+    if (!session_push_end(session)) {
+        return false;
+    }
     counter_add(&session->lcore->counters->push_delivered, 1);
+    return true;
+}
+
+/* A subscriber found no memory: it is tried again for a while, then it goes, so that publishers do not wait for ever.
+ */
+static bool
+keep_waiting(struct lcore *lcore, struct session *session, bool forced)
+{
+    struct pubsub *pubsub = lcore->pubsub;
+    if (pubsub->starved_since_ms == 0) {
+        pubsub->starved_since_ms = lcore->now_ms;
+    }
+    if (!forced && lcore->now_ms - pubsub->starved_since_ms < STARVED_MS) {
+        return true;
+    }
+    counter_add(&lcore->counters->closed_slow_consumer, 1);
+    session_kill(session);
+    return false;
 }
 
 /* Serve up to `budget` subscribers of the first message. Returns how many; *done when it was the last. */
@@ -279,8 +301,13 @@ serve_first(struct lcore *lcore, uint32_t budget, bool *done)
     uint32_t served = 0;
     while (pubsub->cursor != NULL && served < budget) {
         struct channel_subscription *subscription = pubsub->cursor;
+        if (!push_message(subscription->session, message) &&
+            keep_waiting(lcore, subscription->session, budget == UINT32_MAX)) {
+            *done = false;
+            return budget; /* nothing more this turn */
+        }
+        pubsub->starved_since_ms = 0;
         pubsub->cursor = subscription->channel_next;
-        push_message(subscription->session, message);
         served++;
     }
     *done = pubsub->cursor == NULL;

@@ -21,6 +21,7 @@ struct pubsub {
     struct queued *first, **last;
     uint32_t queued;
     struct channel *delivering;          /* channel of the first message while it is being delivered */
+    int64_t starved_since_ms;            /* the subscriber at the cursor finds no memory since; 0: it does */
     struct channel_subscription *cursor; /* next to be served */
     struct channel_subscription *buckets[PUBSUB_BUCKETS];
 };

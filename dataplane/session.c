@@ -427,19 +427,26 @@ session_push_begin(struct session *session)
     return &session->reply;
 }
 
-void
+bool
 session_push_end(struct session *session)
 {
     struct lcore *lcore = session->lcore;
-    if (UNLIKELY(session->out.sink.failed)) {
+    struct sink *sink = &session->out.sink;
+    if (UNLIKELY(sink->failed)) {
+        sink_rewind(sink, session->reply.start);
+        if (session->out.starved) {
+            counter_add(&lcore->counters->memory_misses, 1);
+            return false;
+        }
         counter_add(&lcore->counters->closed_slow_consumer, 1);
         session_kill(session);
-        return;
+        return true;
     }
     if (session->soft_since_ms == 0 && stream_out_pending(&session->out) > lcore->settings->limits_slow_bytes) {
         session->soft_since_ms = lcore->now_ms;
     }
     session_touch_output(session);
+    return true;
 }
 
 void

@@ -110,7 +110,8 @@ void session_untouch_output(struct session *session);
 /* A push written outside request order: begin_push, values and end through the returned reply. NULL: closing or dead.
  */
 struct reply *session_push_begin(struct session *session);
-void session_push_end(struct session *session); /* closes a consumer that is too slow */
+/* Closes a consumer that is too slow. False: no memory at this moment, nothing was written; try again next turn. */
+bool session_push_end(struct session *session);
 /* By public id; NULL: gone. */
 struct session *session_by_id(struct lcore *lcore, uint64_t id);
 /* The mail it was parked for has come: its reply is complete in session->out. */

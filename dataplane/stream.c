@@ -43,7 +43,8 @@ stream_out_more(struct sink *sink, size_t bytes)
     uint64_t end = sink_offset(sink);
     size_t block_bytes = out->last == NULL ? STREAM_FIRST_CHUNK_BYTES : STREAM_CHUNK_BYTES;
     struct stream_chunk *chunk = NULL;
-    if (end - out->acknowledged <= out->hard_bytes) {
+    out->starved = end - out->acknowledged <= out->hard_bytes;
+    if (out->starved) {
         chunk = memory_take(out->memory, block_bytes);
     }
     if (UNLIKELY(chunk == NULL)) {
@@ -51,6 +52,7 @@ stream_out_more(struct sink *sink, size_t bytes)
         sink->end = sink->at; /* every further write comes here and is dropped */
         return false;
     }
+    out->starved = false;
 
     *chunk = (struct stream_chunk){ .offset = end, .room = (uint32_t)(block_bytes - sizeof(*chunk)) };
     if (out->last != NULL) {

@@ -38,6 +38,7 @@ struct stream_out {
     uint64_t acknowledged; /* bytes before are gone */
     uint64_t sent;         /* bytes before were handed to the transport */
     uint64_t hard_bytes;   /* more pending than this fails the sink */
+    bool starved;          /* the sink failed for lack of memory at this moment, not for hard_bytes */
 };
 
 void stream_out_init(struct stream_out *out, struct memory_cache *memory, uint64_t hard_bytes);
