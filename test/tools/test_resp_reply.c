@@ -36,6 +36,7 @@ malformed_replies_are_named(void)
         { "integer with a letter", ":12a\r\n", RESP_REPLY_MALFORMED },
         { "integer too large", ":9223372036854775808\r\n", RESP_REPLY_MALFORMED },
         { "empty integer", ":\r\n", RESP_REPLY_MALFORMED },
+        { "bulk length +1", "$+1\r\na\r\n", RESP_REPLY_MALFORMED },
         { "bulk length -2", "$-2\r\n", RESP_REPLY_MALFORMED },
         { "bulk length with a blank", "$ 1\r\na\r\n", RESP_REPLY_MALFORMED },
         { "bulk length above 2 GiB", "$2147483648\r\n", RESP_REPLY_MALFORMED },

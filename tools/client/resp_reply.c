@@ -50,6 +50,7 @@ line_read(struct resp_reply_state *state, struct slice wire, struct slice *line,
     return RESP_REPLY_OK;
 }
 
+/* Integers may have a plus sign, lengths may not. */
 static bool
 integer_read(struct slice line, int64_t *out)
 {
@@ -75,7 +76,7 @@ bulk_read(struct resp_reply_state *state, struct slice wire, uint8_t type, struc
           struct value_list *list)
 {
     int64_t length;
-    if (!integer_read(line, &length) || length < -1 || length > INT32_MAX || (length < 0 && type != '$')) {
+    if (!number_parse_int64(line, &length) || length < -1 || length > INT32_MAX || (length < 0 && type != '$')) {
         return fail(state, RESP_REPLY_MALFORMED, "a bad bulk length");
     }
     size_t end = length < 0 ? next : next + (size_t)length + 2;
@@ -103,7 +104,7 @@ static enum resp_reply_status
 aggregate_read(struct resp_reply_state *state, uint8_t type, struct slice line, size_t next, struct value_list *list)
 {
     int64_t length;
-    if (!integer_read(line, &length) || length < -1 || length > INT32_MAX / 2 || (length < 0 && type != '*')) {
+    if (!number_parse_int64(line, &length) || length < -1 || length > INT32_MAX / 2 || (length < 0 && type != '*')) {
         return fail(state, RESP_REPLY_MALFORMED, "a bad count of elements");
     }
     if (length > 0 && state->depth == VALUE_DEPTH_MAX) {
