@@ -1,7 +1,6 @@
 #include "tools/bench/responder.h"
 #include "codec/sbe_client.h"
 #include "config/sync.h"
-#include "tools/bench/machine.h"
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,10 +10,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define EVENTS_MAX    64
-#define RECEIVE_BYTES (256 * 1024)
+#define EVENTS_MAX       64
+#define RECEIVE_BYTES    (256 * 1024)
 /* Answers at hand for one send. */
-#define BLOCK_REPLIES 1024
+#define BLOCK_REPLIES    1024
+/* Turns on the only connection between two looks at the others. */
+#define TURNS_PER_EVENTS 256
 
 struct responder_connection {
     struct responder_connection *next;
@@ -213,25 +214,39 @@ connection_end(struct responder *responder, struct responder_connection *connect
     free(connection);
 }
 
+/* False: told to stop. */
+static bool
+events_serve(struct responder *responder, int timeout_ms)
+{
+    struct epoll_event events[EVENTS_MAX];
+    int count = epoll_wait(responder->epoll, events, EVENTS_MAX, timeout_ms);
+    for (int i = 0; i < count; i++) {
+        if (events[i].data.ptr == &responder->stop) {
+            return false;
+        }
+        if (events[i].data.ptr == &responder->listener) {
+            connection_accept(responder);
+        } else if (!connection_serve(responder, events[i].data.ptr)) {
+            connection_end(responder, events[i].data.ptr);
+        }
+    }
+    return true;
+}
+
+/* With one connection it spins on that, as the generator does, and looks at the others now and then. */
 static void *
 responder_main(void *argument)
 {
     struct responder *responder = argument;
-    struct epoll_event events[EVENTS_MAX];
-    machine_pin(responder->cpu);
-    for (;;) {
-        /* With one connection: spin on it, as the generator does. */
-        bool alone = responder->connections != NULL && responder->connections->next == NULL;
-        int count = epoll_wait(responder->epoll, events, EVENTS_MAX, alone ? 0 : -1);
-        for (int i = 0; i < count; i++) {
-            if (events[i].data.ptr == &responder->stop) {
-                return NULL;
+    for (uint32_t turn = 1;; turn++) {
+        struct responder_connection *only = responder->connections;
+        bool alone = only != NULL && only->next == NULL;
+        if (alone && turn % TURNS_PER_EVENTS != 0) {
+            if (!connection_serve(responder, only)) {
+                connection_end(responder, only);
             }
-            if (events[i].data.ptr == &responder->listener) {
-                connection_accept(responder);
-            } else if (!connection_serve(responder, events[i].data.ptr)) {
-                connection_end(responder, events[i].data.ptr);
-            }
+        } else if (!events_serve(responder, alone ? 0 : -1)) {
+            return NULL;
         }
     }
 }
@@ -291,6 +306,21 @@ requests_measure(struct responder *responder, const struct load_op *ops, uint32_
     return good;
 }
 
+/* It begins on its own CPU: the creator may spin on the one that a new thread would inherit. */
+static int
+thread_start(struct responder *responder)
+{
+    pthread_attr_t attributes;
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    CPU_SET((size_t)responder->cpu, &cpus);
+    CHECK(pthread_attr_init(&attributes) == 0);
+    pthread_attr_setaffinity_np(&attributes, sizeof(cpus), &cpus);
+    int result = pthread_create(&responder->thread, &attributes, responder_main, responder);
+    pthread_attr_destroy(&attributes);
+    return result;
+}
+
 struct responder *
 responder_start(const struct load_op *ops, uint32_t op_count, enum client_wire wire, uint32_t value_bytes,
                 uint32_t skip_bytes, int cpu, char *why, size_t why_bytes)
@@ -313,8 +343,7 @@ responder_start(const struct load_op *ops, uint32_t op_count, enum client_wire w
         struct epoll_event accepts = { .events = EPOLLIN, .data.ptr = &responder->listener };
         struct epoll_event stops = { .events = EPOLLIN, .data.ptr = &responder->stop };
         CHECK(epoll_ctl(responder->epoll, EPOLL_CTL_ADD, responder->listener, &accepts) == 0 &&
-              epoll_ctl(responder->epoll, EPOLL_CTL_ADD, responder->stop, &stops) == 0 &&
-              pthread_create(&responder->thread, NULL, responder_main, responder) == 0);
+              epoll_ctl(responder->epoll, EPOLL_CTL_ADD, responder->stop, &stops) == 0 && thread_start(responder) == 0);
         return responder;
     }
     close(responder->listener);
