@@ -13,7 +13,6 @@ enum later_kind {
     LATER_CONFIG,        /* mgmt */
     LATER_CLIENT_LIST,   /* mgmt */
     LATER_CLIENT_KILL,   /* mgmt */
-    LATER_FABRIC_PORTS,  /* mgmt */
     LATER_FABRIC_ATTACH, /* the owning lcore */
     LATER_FABRIC_RESUME,
     LATER_FABRIC_DETACH,

@@ -80,9 +80,6 @@ lcore_take_mail(struct lcore *lcore, struct mail *mail)
     case MAIL_DRAIN:
         store_release(&lcore->state, LCORE_DRAIN); /* pairs with the acquires of whoever asks */
         break;
-    case MAIL_RESET_HISTOGRAMS:
-        memset(lcore->histograms, 0, sizeof(*lcore->histograms));
-        break;
     case MAIL_NONE:
         break;
     }

@@ -10,14 +10,13 @@
 
 enum mail_kind {
     MAIL_NONE,
-    MAIL_ADOPT_SOCKET,    /* mgmt -> lcore: a = fd, b = listener flags (enum socket_flag); the lcore owns the fd now */
-    MAIL_PUBLISH,         /* lcore -> lcore: p = struct pubsub_message, shared, counted */
-    MAIL_LATER_REQUEST,   /* lcore -> mgmt or lcore: p = struct later */
-    MAIL_LATER_REPLY,     /* back to the asking lcore: p = the same struct later, answered */
-    MAIL_SESSIONS_LIST,   /* mgmt -> lcore: p = struct session_list to fill; mailed back filled */
-    MAIL_SESSION_KILL,    /* mgmt -> lcore: a = session id, or kill filter in p; mailed back with b = sessions closed */
-    MAIL_DRAIN,           /* mgmt -> lcore: take no new sessions, finish what was received, close, stop */
-    MAIL_RESET_HISTOGRAMS /* mgmt -> lcore: zero them (their only writer does it) */
+    MAIL_ADOPT_SOCKET,  /* mgmt -> lcore: a = fd, b = listener flags (enum socket_flag); the lcore owns the fd now */
+    MAIL_PUBLISH,       /* lcore -> lcore: p = struct pubsub_message, shared, counted */
+    MAIL_LATER_REQUEST, /* lcore -> mgmt or lcore: p = struct later */
+    MAIL_LATER_REPLY,   /* back to the asking lcore: p = the same struct later, answered */
+    MAIL_SESSIONS_LIST, /* mgmt -> lcore: p = struct session_list to fill; mailed back filled */
+    MAIL_SESSION_KILL,  /* mgmt -> lcore: a = session id, or kill filter in p; mailed back with b = sessions closed */
+    MAIL_DRAIN,         /* mgmt -> lcore: take no new sessions, finish what was received, close, stop */
 };
 
 struct mail {

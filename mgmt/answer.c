@@ -125,7 +125,6 @@ answers_take(struct mgmt *mgmt, struct later *later)
     case LATER_CLIENT_KILL:
         answer_clients(mgmt, later);
         break;
-    case LATER_FABRIC_PORTS:
     case LATER_FABRIC_ATTACH:
     case LATER_FABRIC_RESUME:
     case LATER_FABRIC_DETACH:

@@ -9,6 +9,7 @@
 #endif
 
 #define MANAGE_PAGES_A_CALL 16  /* populated at most: 16 x 4 ms when never touched before */
+#define BOOT_PAGES          4u  /* a page never used before takes 4 ms */
 #define MANAGE_GIVE_TURNS   16  /* one page back to the system every so many calls */
 #define MANAGE_SWEEP_TURNS  128 /* calls between looks for wholly free spans when memory is plenty */
 #define META_BYTES_A_PAGE   (sizeof(struct memory_page) + MEMORY_PAGE_SLABS * sizeof(struct memory_span))
@@ -98,7 +99,7 @@ memory_open(const struct memory_config *config, struct memory **out)
     memory_init_classes(memory);
     store_relaxed(&memory->ahead_pages, (uint32_t)MIN(config->ahead_bytes >> MEMORY_PAGE_SHIFT, memory->page_count));
     memory_set_limit(memory, config->limit_bytes);
-    uint32_t want = MIN(load_relaxed(&memory->ahead_pages), load_relaxed(&memory->pages_limit));
+    uint32_t want = MIN(BOOT_PAGES, MIN(load_relaxed(&memory->ahead_pages), load_relaxed(&memory->pages_limit)));
     while (load_relaxed(&memory->pages_free) < want) {
         if (memory_manage(memory) == 0) {
             memory_close(memory);
