@@ -360,7 +360,9 @@ seat_tick(struct fabric_port *port, struct fabric_seat *seat)
     }
     bool crowd = seat->overdue && port->overdue_in_flight > port->tx_cap;
     if (crowd || frame_stream_expired(&fabric->stream, port->now)) {
-        fabric_lose(port, fabric, true);
+        /* What it was sent does not arrive, or is not even taken: that is more than silence. */
+        bool stuck = seat->stuck_at != 0 && port->now - seat->stuck_at > port->lease_us / 3;
+        fabric_lose(port, fabric, !seat->overdue && !stuck);
     } else if (frame_stream_due(&fabric->stream, port->now) != 0) {
         session_touch_output(&fabric->session);
     }

@@ -274,6 +274,7 @@ session_resume(struct fabric_port *port, struct fabric_session *fabric, struct f
     seat->peer = peer;
     seat->state = SEAT_ATTACHED;
     seat->progress_at = port->now;
+    seat->stuck_at = 0;
     fabric_overdue_set(port, seat, false);
 
     stream_out_acknowledge(out, peer_taken);

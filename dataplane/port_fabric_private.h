@@ -21,6 +21,7 @@
 #define FABRIC_MERGE_BYTES  512 /* a frame up to this size joins the one before: bursts grow, one copy */
 #define FABRIC_SECRET_BYTES 16
 #define FABRIC_OVERDUE_US   1000000 /* no send completed for so long: the peer is overdue */
+#define FABRIC_RETRY_MAX_US 10000   /* longest pause of a frame that the provider does not take */
 #define FABRIC_ACK_DELAY_US 1000    /* taken bytes are acknowledged on their own after this */
 #define FABRIC_CONTROL_RX   2       /* receive slots of a session beyond its credit: for control frames */
 
@@ -52,6 +53,8 @@ struct fabric_seat {
     bool overdue;
     uint32_t in_flight;   /* send slots, of former incarnations too */
     uint64_t progress_at; /* us: last send that completed, or first in flight */
+    uint64_t stuck_at;    /* us: since when the provider says to try again; 0: it does not */
+    uint64_t retry_at;    /* us: when to try */
     struct fabric_peer *peer;
     struct fabric_session *session;
     struct fabric_seat *wire_next; /* same bucket by wire id; or next free seat */

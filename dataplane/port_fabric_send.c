@@ -144,6 +144,21 @@ send_slot(struct fabric_port *port, struct fabric_session *fabric, uint32_t slot
     return status;
 }
 
+/* A provider that says `again` for long may do so for ever (net, when its peer is gone: measured), and every try costs:
+ * the pauses grow with the time that it has lasted. */
+static void
+note_progress(struct fabric_port *port, struct fabric_seat *seat, enum endpoint_status status)
+{
+    if (LIKELY(status != ENDPOINT_AGAIN)) {
+        seat->stuck_at = 0;
+        return;
+    }
+    if (seat->stuck_at == 0) {
+        seat->stuck_at = port->now;
+    }
+    seat->retry_at = port->now + MIN((port->now - seat->stuck_at) / 8, FABRIC_RETRY_MAX_US);
+}
+
 /* Send one frame of `kind` with the next `payload_bytes` of the out-stream. AGAIN: not now, nothing changed. */
 static enum endpoint_status
 send_frame(struct fabric_port *port, struct fabric_session *fabric, enum envelope_kind kind, uint32_t payload_bytes)
@@ -151,7 +166,9 @@ send_frame(struct fabric_port *port, struct fabric_session *fabric, enum envelop
     struct lcore_counters *counters = port->port.lcore->counters;
     struct stream_out *out = &fabric->session.out;
     uint32_t bytes = ENVELOPE_BYTES + payload_bytes, slot = 0;
-    bool inject = port->send != ENDPOINT_SEND_SEND && bytes <= port->info.inject_bytes;
+    /* A PING is sent, not injected: only its completion tells a dead peer from one that is busy. */
+    bool may_inject = port->send == ENDPOINT_SEND_INJECT || (port->send == ENDPOINT_SEND_AUTO && kind != ENVELOPE_PING);
+    bool inject = may_inject && bytes <= port->info.inject_bytes;
     uint8_t *frame = port->inject_frame;
 
     if (!inject) {
@@ -167,6 +184,7 @@ send_frame(struct fabric_port *port, struct fabric_session *fabric, enum envelop
         (void)copied;
     }
     enum endpoint_status status = inject ? send_injected(port, fabric, bytes) : send_slot(port, fabric, slot, bytes);
+    note_progress(port, fabric->seat, status);
     if (status == ENDPOINT_OK) {
         frame_stream_sent(&fabric->stream, kind, payload_bytes, port->now);
         out->sent += payload_bytes;
@@ -228,6 +246,9 @@ flush_session(struct fabric_port *port, struct fabric_session *fabric)
 
     if (fabric->seat->state != SEAT_ATTACHED || (session->flags & SESSION_DEAD)) {
         session_untouch_output(session);
+        return 0;
+    }
+    if (UNLIKELY(fabric->seat->stuck_at != 0 && port->now < fabric->seat->retry_at)) {
         return 0;
     }
     /* An overdue peer keeps what it has in flight; it gets more only while all overdue ones hold less than an eighth.

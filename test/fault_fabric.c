@@ -24,7 +24,7 @@ struct fault_completion {
 struct endpoint {
     struct fault_fabric *fabric;
     uint32_t id; /* never used twice in a fabric */
-    bool dead, stopped;
+    bool dead, stopped, refuses;
     uint32_t storm; /* polls until sends are taken again */
     uint32_t rx_slots, tx_slots;
     bool posted[FAULT_SLOTS], sending[FAULT_SLOTS];
@@ -315,7 +315,7 @@ take_message(struct endpoint *from, uint64_t peer, const void *data, uint32_t by
     if (from->storm == 0 && chance(fabric, fabric->config.storm)) {
         from->storm = 1 + fault_fabric_random(fabric, STORM_MAX);
     }
-    if (from->storm > 0 || fabric->message_count + 8 > MESSAGES) {
+    if (from->storm > 0 || from->refuses || fabric->message_count + 8 > MESSAGES) {
         fabric->stats.agains++;
         return false;
     }
@@ -529,6 +529,12 @@ void
 fault_endpoint_stop(struct endpoint *endpoint, bool stopped)
 {
     endpoint->stopped = stopped;
+}
+
+void
+fault_endpoint_refuse(struct endpoint *endpoint, bool refuses)
+{
+    endpoint->refuses = refuses;
 }
 
 void

@@ -45,6 +45,8 @@ extern const struct endpoint_ops fault_fabric_ops;
 void fault_endpoint_kill(struct endpoint *endpoint);
 /* Alive, but nothing it gets is taken: sends to it stay in flight until it goes on. */
 void fault_endpoint_stop(struct endpoint *endpoint, bool stopped);
+/* It says AGAIN to every send from now on. */
+void fault_endpoint_refuse(struct endpoint *endpoint, bool refuses);
 /* Every send of `endpoint` that is in flight completes with this error. */
 void fault_endpoint_fail_sends(struct endpoint *endpoint, int error);
 /* Put a message on its way as if `from` (NULL: a stranger) had sent it. */

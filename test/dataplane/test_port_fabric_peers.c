@@ -39,10 +39,8 @@ a_lost_session_makes_room_when_every_seat_is_taken(void)
     }
     snprintf(secret, sizeof(secret), "%s", ends[5].attachment.secret);
     snprintf(id, sizeof(id), "%llu", (unsigned long long)ends[5].attachment.session);
-    fault_endpoint_kill(ends[5].endpoint);
-    fabric_end_close(&ends[5]);
     rig_end_open(&rig, &ends[8], ENDPOINT_SEND_AUTO);
-    CU_ASSERT_FALSE(rig_attach(&rig, &ends[8], "resp2")); /* nobody knows yet */
+    CU_ASSERT_FALSE(rig_attach(&rig, &ends[8], "resp2")); /* nobody is silent yet */
     for (uint32_t i = 0; i < 4 * LEASE_TURNS; i++) {
         rig_turn(&rig);
         for (uint32_t k = 0; k < 8; k++) {
@@ -54,6 +52,7 @@ a_lost_session_makes_room_when_every_seat_is_taken(void)
     CU_ASSERT_EQUAL(port_fabric_sessions(rig.port), 8); /* kept: its client might only be busy */
     CU_ASSERT_TRUE(rig_attach(&rig, &ends[8], "resp2"));
     CU_ASSERT_TRUE(begins(ask("RESUME", id, secret, "fault:9", "0", NULL), "-SESSION_LOST"));
+    fabric_end_close(&ends[5]);
     for (uint32_t i = 0; i < 9; i++) {
         if (i != 5) {
             CU_ASSERT_TRUE(exchange(&ends[i], "*1\r\n$4\r\nPING\r\n", "+PONG\r\n"));
@@ -376,6 +375,34 @@ a_late_failure_of_an_old_incarnation_does_not_end_the_new_one(void)
 }
 
 static void
+a_dead_peer_is_noticed_by_a_ping_and_gone_after_its_grace(void)
+{
+    struct fabric_end end;
+
+    for (uint32_t hangs = 0; hangs < 2; hangs++) {
+        struct fault_config config = calm();
+        open_port(config);
+        attach(&end);
+        CU_ASSERT_TRUE(exchange(&end, "*1\r\n$4\r\nPING\r\n", "+PONG\r\n"));
+        if (hangs != 0) {
+            fault_endpoint_refuse(rig_port(&rig)->endpoint, true); /* `again` for ever, as net does */
+        } else {
+            fault_endpoint_kill(end.endpoint);
+        }
+        uint64_t again = counter(&rig.lcore->counters->fabric_eagain);
+        rig_turns(&rig, 3 * LEASE_TURNS / 2);
+        CU_ASSERT_EQUAL(rig_session(&rig, &end)->seat->state, SEAT_LOST);
+        CU_ASSERT_FALSE(rig_session(&rig, &end)->silent);
+        CU_ASSERT(counter(&rig.lcore->counters->fabric_eagain) - again < 200); /* not a try a turn */
+        rig_turns(&rig, 2 * LEASE_TURNS);
+        CU_ASSERT_PTR_NULL(rig_session(&rig, &end));
+        fault_endpoint_refuse(rig_port(&rig)->endpoint, false);
+        fabric_end_close(&end);
+        close_port();
+    }
+}
+
+static void
 a_silent_peer_is_fenced_at_its_lease_and_may_come_back(void)
 {
     struct fabric_attachment attachment;
@@ -485,6 +512,7 @@ main(void)
     CU_ADD_TEST(suite, resume_needs_the_secret_the_user_and_an_offset_that_fits);
     CU_ADD_TEST(suite, the_three_ways_a_dead_peer_is_reported_free_it_and_nobody_else);
     CU_ADD_TEST(suite, a_late_failure_of_an_old_incarnation_does_not_end_the_new_one);
+    CU_ADD_TEST(suite, a_dead_peer_is_noticed_by_a_ping_and_gone_after_its_grace);
     CU_ADD_TEST(suite, a_silent_peer_is_fenced_at_its_lease_and_may_come_back);
     CU_ADD_TEST(suite, a_client_that_only_answers_pings_stays);
     CU_ADD_TEST(suite, an_eagain_storm_loses_and_doubles_nothing);
