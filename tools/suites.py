@@ -20,6 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SUITES = ROOT / "test" / "suites.tsv"
 LOGS = ROOT / "build" / "check"
 TOTAL_BUDGET_S = 45 * 60
+BUDGETS_SUM_S = 75 * 60  # a budget leaves room for a noisy machine; what a run takes is held to TOTAL_BUDGET_S
 FAST_BUDGET_S = 5 * 60
 SKIPPED = 77  # exit code of a suite that cannot run here; its last line of output says why
 STUCK, LEFT = "stuck, ended", "left processes behind, ended"
@@ -96,8 +97,8 @@ def budgets_sum(suites):
 def budgets_check(suites):
     """A suite that would push a run over its time is refused when it is added, not noticed when it is slow."""
     total_s = budgets_sum([suite for suite in suites if suite.when != "soak"])
-    if total_s > TOTAL_BUDGET_S:
-        die(f"the budgets of a full run add up to {total_s} s, more than {TOTAL_BUDGET_S} s: {SUITES.name} has no room")
+    if total_s > BUDGETS_SUM_S:
+        die(f"the budgets of a full run add up to {total_s} s, more than {BUDGETS_SUM_S} s: {SUITES.name} has no room")
 
 
 def builds_needed(suites):
