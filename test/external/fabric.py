@@ -21,10 +21,10 @@ def port(provider, **more):
 
 
 class FabricServer(server.Server):
-    def __init__(self, ports, *settings):
+    def __init__(self, ports, *settings, more=""):
         folder = pathlib.Path(os.environ.get("TMPDIR", "/tmp"))
         config = folder / f"sluice-fabric-{os.getpid()}-{time.monotonic_ns()}.conf"
-        config.write_text(f"ports = (\n  {(',' + chr(10) + '  ').join(ports)}\n);\n")
+        config.write_text(f"ports = (\n  {(',' + chr(10) + '  ').join(ports)}\n);\n{more}\n")
         try:
             super().__init__(*settings, config=config)
         finally:
@@ -72,26 +72,32 @@ class FabricServer(server.Server):
             time.sleep(0.1)
 
     def empty_wait(self, timeout_s):
-        """No key, no session, no seat: wait for it, and return the state then."""
-        with self.connect("unix") as control:
-            assert resp_call(control, "FLUSHALL") == b"OK"
+        """Wait until no session, seat, key or reply is left; the state then."""
+        def seats_free():
+            seats = self.fabric_sessions()
+            return not any(seats.values()), seats
 
         def quiet():
             state = self.state()
             return state["sessions"] == 0 and state["output_bytes"] == 0, state
 
-        def seats_free():
-            seats = self.fabric_sessions()
-            return not any(seats.values()), seats
-
         self.wait_until("seats of fabric ports", seats_free, timeout_s)
         self.wait_until("sessions", quiet, timeout_s)
-        time.sleep(1.5)  # buffers of idle sessions go back after a second, flushed records in steps
-        return self.wait_until("sessions", quiet, timeout_s)
+        with self.connect("unix") as control:  # after the last request of the dead
+            assert resp_call(control, "FLUSHALL") == b"OK"
+        self.wait_until("sessions", quiet, timeout_s)
+        used = [quiet()[1]]
+        while len(used) < 3 or used[-1] != used[-2] or used[-1] != used[-3]:  # records and idle buffers go back in steps
+            if len(used) > 10 * timeout_s:
+                raise server.ServerError(f"no rest: {used[-3:]}")
+            time.sleep(0.5)
+            used.append(quiet()[1])
+        return used[-1]
 
 
-def server_open(*ports, settings=()):
-    return FabricServer(ports, *settings)
+def server_open(*ports, settings=(), more=""):
+    """`more`: further lines of its file of settings."""
+    return FabricServer(ports, *settings, more=more)
 
 
 # ---- RESP ----
@@ -151,15 +157,30 @@ def resp_call(connection, *words):
 
 # ---- programs of test/tools ----
 
-def client_start(at, name, mode, *words, **more):
-    """`hostile_client MODE SOCKET WORD...` against a server; `attach_cycles` has no mode."""
+BLOCK = bytes(range(251))
+
+
+def value(size, shift):
+    """The same as value_make() of hostile_client.c: byte i is (i + size + shift) % 251."""
+    return (BLOCK * (size // 251 + 2))[(size + shift) % 251:][:size]
+
+
+def others_write(at, sizes):
+    """What `hostile_client sizes` reads of another client."""
+    with at.connect() as writer:
+        for size in sizes:
+            assert resp_call(writer, "SET", f"other:{size}", value(size, 1)) == b"OK"
+
+
+def client_start(at, name, mode, *words, over="unix"):
+    """`hostile_client MODE SERVER WORD...` against a server; `attach_cycles` has no mode."""
     program = server.BUILD / "test" / "tools" / name
     if not program.exists():
         raise server.ServerError(f"{program} is not built")
-    command = [program, *([mode] if mode else []), at.unix, *(str(word) for word in words)]
+    command = [program, *([mode] if mode else []), at.unix if over == "unix" else str(at.port), *(str(word) for word in words)]
     environment = dict(os.environ, SLUICE_MODULE_DIR=str(server.BUILD))
     return subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            text=True, **more)
+                            text=True)
 
 
 def client_end(client, timeout_s=READ_S):
