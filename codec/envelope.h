@@ -6,6 +6,9 @@
 #define ENVELOPE_MAGIC   0x4c53 /* "SL" */
 #define ENVELOPE_VERSION 1
 
+/* The payload of an ERROR that ends only this incarnation: the session waits for FABRIC RESUME. */
+#define ENVELOPE_FENCED "FENCED resume the session"
+
 enum envelope_kind {
     ENVELOPE_DATA = 1, /* a piece of the stream: never empty */
     ENVELOPE_ACK = 2,  /* only acknowledged and credit */

@@ -86,27 +86,46 @@ fabric_lose(struct fabric_port *port, struct fabric_session *fabric, bool silent
     counter_add(&port->port.lcore->counters->fabric_lost, 1);
     seat->state = SEAT_LOST;
     fabric->lost_at = port->now;
+    fabric->told_at = 0;
     fabric_drop_held(port, fabric);
     session_untouch_output(&fabric->session);
+    if (silent) {
+        fabric_say_fenced(port, fabric); /* the first thing it reads when it looks again */
+    }
 }
 
 /* ---- receive ---- */
 
-/* The attached session that a frame names, or NULL: a fenced one, a stranger. A source address alone identifies nobody
- * (shm and rxd name some peer for any sender): wire id and incarnation, 64 random bits, must be right as well; the
- * stream compares the incarnation. */
+/* The session that a frame names, or NULL: a stranger. A source address alone identifies nobody (shm and rxd name some
+ * peer for any sender): wire id and incarnation, 64 random bits, must be right as well; the stream compares the
+ * incarnation. */
 static struct fabric_session *
 session_of_frame(const struct fabric_port *port, const struct envelope *envelope, uint64_t source)
 {
     struct fabric_seat *seat = fabric_seat_by_wire(port, envelope->wire_id);
 
-    if (seat == NULL || seat->state != SEAT_ATTACHED || (seat->session->session.flags & SESSION_DEAD)) {
+    if (seat == NULL || (seat->session->session.flags & SESSION_DEAD)) {
         return NULL;
     }
     if (port->info.source_reliable && source != seat->peer->peer) {
         return NULL;
     }
     return seat->session;
+}
+
+/* A frame of a fenced incarnation is dropped. Its client, which may have slept, is told; its good-bye counts. */
+static void
+receive_fenced(struct fabric_port *port, struct fabric_session *fabric, const struct envelope *envelope)
+{
+    counter_add(&port->port.lcore->counters->fabric_frames_stale, 1);
+    if (envelope->incarnation != fabric->stream.config.incarnation) {
+        return;
+    }
+    if (envelope->kind == ENVELOPE_DETACH) {
+        session_kill(&fabric->session);
+    } else {
+        fabric_say_fenced(port, fabric);
+    }
 }
 
 /* What the peer acknowledged is no longer kept, and there may be credit to send more. */
@@ -140,6 +159,11 @@ receive_frame(struct fabric_port *port, const struct endpoint_event *event)
     struct fabric_session *fabric = session_of_frame(port, &envelope, event->peer);
     if (UNLIKELY(fabric == NULL)) {
         counter_add(&counters->fabric_frames_stale, 1);
+        fabric_repost(port, event->slot);
+        return;
+    }
+    if (UNLIKELY(fabric->seat->state != SEAT_ATTACHED)) {
+        receive_fenced(port, fabric, &envelope);
         fabric_repost(port, event->slot);
         return;
     }

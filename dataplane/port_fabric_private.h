@@ -23,6 +23,7 @@
 #define FABRIC_OVERDUE_US   1000000 /* no send completed for so long: the peer is overdue */
 #define FABRIC_RETRY_MAX_US 10000   /* longest pause of a frame that the provider does not take */
 #define FABRIC_ACK_DELAY_US 1000    /* taken bytes are acknowledged on their own after this */
+#define FABRIC_TELL_US      1000    /* a fenced client is told at most so often */
 #define FABRIC_CONTROL_RX   2       /* receive slots of a session beyond its credit: for control frames */
 
 /* How long a lost session waits for FABRIC RESUME. Its client may need a lease to notice; one that was only silent may
@@ -67,6 +68,7 @@ struct fabric_session {
     uint8_t secret[FABRIC_SECRET_BYTES];
     uint64_t lost_at; /* us */
     bool silent;      /* lost, but no send to it failed */
+    uint64_t told_at; /* us: when it was last told that it is fenced */
 
     /* Bytes that left the stream and are lent to the session, or wait because it had no memory. */
     uint8_t *lent;
@@ -150,8 +152,9 @@ void fabric_drop_held(struct fabric_port *port, struct fabric_session *session);
 uint32_t fabric_flush(struct port *port);
 /* A send slot is free again; its seat may be lost by that. */
 void fabric_send_completed(struct fabric_port *port, const struct endpoint_event *event);
-/* One last frame, if it goes at once. */
+/* One last frame, if it goes at once: DETACH, or that this incarnation is fenced. */
 void fabric_say_goodbye(struct fabric_port *port, struct fabric_session *session);
+void fabric_say_fenced(struct fabric_port *port, struct fabric_session *session);
 void fabric_overdue_set(struct fabric_port *port, struct fabric_seat *seat, bool overdue);
 
 /* port_fabric_boot.c */

@@ -159,9 +159,11 @@ note_progress(struct fabric_port *port, struct fabric_seat *seat, enum endpoint_
     seat->retry_at = port->now + MIN((port->now - seat->stuck_at) / 8, FABRIC_RETRY_MAX_US);
 }
 
-/* Send one frame of `kind` with the next `payload_bytes` of the out-stream. AGAIN: not now, nothing changed. */
+/* Send one frame of `kind` with the next `payload_bytes` of the out-stream, or of `text` when there is one. AGAIN: not
+ * now, nothing changed. */
 static enum endpoint_status
-send_frame(struct fabric_port *port, struct fabric_session *fabric, enum envelope_kind kind, uint32_t payload_bytes)
+send_frame(struct fabric_port *port, struct fabric_session *fabric, enum envelope_kind kind, uint32_t payload_bytes,
+           const char *text)
 {
     struct lcore_counters *counters = port->port.lcore->counters;
     struct stream_out *out = &fabric->session.out;
@@ -178,7 +180,9 @@ send_frame(struct fabric_port *port, struct fabric_session *fabric, enum envelop
         frame = port->ops->tx_slot(port->endpoint, slot);
     }
     frame_stream_write(&fabric->stream, kind, payload_bytes, frame);
-    if (payload_bytes > 0) {
+    if (UNLIKELY(text != NULL)) {
+        memcpy(frame + ENVELOPE_BYTES, text, payload_bytes);
+    } else if (payload_bytes > 0) {
         size_t copied = stream_out_copy(out, out->sent, frame + ENVELOPE_BYTES, payload_bytes);
         assert(copied == payload_bytes);
         (void)copied;
@@ -187,9 +191,11 @@ send_frame(struct fabric_port *port, struct fabric_session *fabric, enum envelop
     note_progress(port, fabric->seat, status);
     if (status == ENDPOINT_OK) {
         frame_stream_sent(&fabric->stream, kind, payload_bytes, port->now);
-        out->sent += payload_bytes;
         counter_add(&counters->fabric_frames_tx, 1);
-        counter_add(&counters->tx_bytes, payload_bytes);
+        if (kind == ENVELOPE_DATA) {
+            out->sent += payload_bytes;
+            counter_add(&counters->tx_bytes, payload_bytes);
+        }
     } else if (status == ENDPOINT_FAILED) {
         counter_add(&counters->fabric_send_errors, 1);
         fabric_lose(port, fabric, false);
@@ -200,7 +206,17 @@ send_frame(struct fabric_port *port, struct fabric_session *fabric, enum envelop
 void
 fabric_say_goodbye(struct fabric_port *port, struct fabric_session *fabric)
 {
-    (void)send_frame(port, fabric, ENVELOPE_DETACH, 0); /* if it does not go, the lease tells the peer */
+    (void)send_frame(port, fabric, ENVELOPE_DETACH, 0, NULL); /* if it does not go, the lease tells the peer */
+}
+
+void
+fabric_say_fenced(struct fabric_port *port, struct fabric_session *fabric)
+{
+    if (fabric->told_at != 0 && port->now - fabric->told_at < FABRIC_TELL_US) {
+        return;
+    }
+    fabric->told_at = port->now;
+    (void)send_frame(port, fabric, ENVELOPE_ERROR, sizeof(ENVELOPE_FENCED) - 1, ENVELOPE_FENCED);
 }
 
 /* ---- flush ---- */
@@ -216,7 +232,7 @@ flush_data(struct fabric_port *port, struct fabric_session *fabric, uint32_t *fr
     /* Bounded by the credit. */
     while (stream_out_unsent(out) > 0 && frame_stream_may_send(&fabric->stream)) {
         uint32_t bytes = (uint32_t)MIN(stream_out_unsent(out), room);
-        enum endpoint_status status = send_frame(port, fabric, ENVELOPE_DATA, bytes);
+        enum endpoint_status status = send_frame(port, fabric, ENVELOPE_DATA, bytes, NULL);
         if (status != ENDPOINT_OK) {
             return status == ENDPOINT_FAILED;
         }
@@ -233,7 +249,7 @@ flush_control(struct fabric_port *port, struct fabric_session *fabric, uint32_t 
     if (kind == 0) {
         return true;
     }
-    enum endpoint_status status = send_frame(port, fabric, (enum envelope_kind)kind, 0);
+    enum endpoint_status status = send_frame(port, fabric, (enum envelope_kind)kind, 0, NULL);
     *frames += status == ENDPOINT_OK;
     return status != ENDPOINT_AGAIN;
 }

@@ -205,6 +205,10 @@ receive_frame(struct fabric_end *end, const struct endpoint_event *event, uint64
     case FRAME_AHEAD:
         return; /* the stream holds the slot */
     case FRAME_ENDED:
+        if (slice_equal(payload, SLICE_LITERAL(ENVELOPE_FENCED))) {
+            lose(end, "the server did not hear from this client for too long");
+            break;
+        }
         end->state = FABRIC_END_ENDED;
         snprintf(end->error, sizeof(end->error), "%.*s", (int)MIN(payload.bytes, sizeof(end->error) - 1),
                  payload.bytes > 0 ? (const char *)payload.data : "the server ended the session");
