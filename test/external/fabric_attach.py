@@ -101,13 +101,18 @@ class Cycles(Attach):
         fabric.client_end(fabric.client_start(self.server, "hostile_client", "sizes", "sbe", "net", 100))
 
     def test_one_connection_that_is_closed_before_the_answer_leaves_a_session_that_expires(self):
-        quick = fabric.server_open(fabric.port("net", lease="100ms"))
+        quick = fabric.server_open(fabric.port("net", lease="100ms"), settings=self.settings)
         self.addCleanup(quick.stop)
         for _ in range(30):
             with quick.connect("unix") as control:
                 control.sendall(fabric.resp_request("FABRIC", "ATTACH", "net", self.address, "resp2"))
         quick.wait_until("seats", lambda: (quick.fabric_sessions()["net"] == 0, quick.fabric_sessions()), 60)
         self.assertEqual(quick.counter_wait("fabric_attaches", 30), 30)
+
+
+class CyclesOfTwoLcores(Cycles):
+    """Half of the sessions belong to another lcore than the connection that asks: questions and answers go by mail."""
+    settings = ("lcores.cpus=0,1",)
 
 
 class Refused(Attach):
@@ -266,6 +271,10 @@ class Resume(Attach):
         self.detach(control, first)
         self.assert_refused(self.ask(control, "RESUME", first["session"], first["secret"], self.address, 0), LOST)
         self.seats_wait(0)
+
+
+class ResumeOfTwoLcores(Resume):
+    settings = ("lcores.cpus=0,1",)
 
 
 class Expired(Attach):
