@@ -271,6 +271,12 @@ whole_until(const struct frame_stream *stream)
 }
 
 bool
+frame_stream_is_whole(const struct frame_stream *stream)
+{
+    return beyond(stream->known_end, whole_until(stream)) <= 0;
+}
+
+bool
 frame_stream_expired(struct frame_stream *stream, uint64_t now)
 {
     uint64_t lease = stream->config.lease, reach = whole_until(stream);

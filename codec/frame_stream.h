@@ -101,6 +101,8 @@ bool frame_stream_next(const struct frame_stream *stream, struct frame_piece *pi
 void frame_stream_advance(struct frame_stream *stream, const struct frame_piece *piece);
 /* The reader has read everything before `end` and the slot is posted again: credit comes back. */
 void frame_stream_take(struct frame_stream *stream, uint64_t end, uint64_t now);
+/* Whether everything that the peer's frames spoke of has come. */
+bool frame_stream_is_whole(const struct frame_stream *stream);
 /* Give up one kept frame. Returns false when none is left; *slot is the caller's. */
 bool frame_stream_drop_held(struct frame_stream *stream, uint32_t *slot);
 

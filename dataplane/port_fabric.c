@@ -363,6 +363,20 @@ fabric_session_close(struct port *base, struct session *session)
     memory_give(lcore->memory, fabric, sizeof(*fabric));
 }
 
+/* A closing session whose replies are all sent waits for their acknowledgement, but not for a client that sleeps. */
+static bool
+is_done(struct fabric_port *port, struct fabric_session *fabric)
+{
+    if (!(fabric->session.flags & SESSION_CLOSING) || stream_out_unsent(&fabric->session.out) > 0) {
+        fabric->done_at = 0;
+        return false;
+    }
+    if (fabric->done_at == 0) {
+        fabric->done_at = port->now;
+    }
+    return port->now - fabric->done_at > FABRIC_DONE_US;
+}
+
 /* What time does to one seat. */
 static void
 seat_tick(struct fabric_port *port, struct fabric_seat *seat)
@@ -380,6 +394,10 @@ seat_tick(struct fabric_port *port, struct fabric_seat *seat)
         return;
     }
     if (seat->state != SEAT_ATTACHED) {
+        return;
+    }
+    if (UNLIKELY(is_done(port, fabric))) {
+        session_kill(&fabric->session);
         return;
     }
     bool crowd = seat->overdue && port->overdue_in_flight > port->tx_cap;

@@ -23,6 +23,7 @@
 #define FABRIC_OVERDUE_US   1000000 /* no send completed for so long: the peer is overdue */
 #define FABRIC_RETRY_MAX_US 10000   /* longest pause of a frame that the provider does not take */
 #define FABRIC_ACK_DELAY_US 1000    /* taken bytes are acknowledged on their own after this */
+#define FABRIC_DONE_US      100000  /* a closing session waits so long for the last acknowledgement */
 #define FABRIC_TELL_US      1000    /* a fenced client is told at most so often */
 #define FABRIC_CONTROL_RX   2       /* receive slots of a session beyond its credit: for control frames */
 
@@ -69,6 +70,7 @@ struct fabric_session {
     uint64_t lost_at; /* us */
     bool silent;      /* lost, but no send to it failed */
     uint64_t told_at; /* us: when it was last told that it is fenced */
+    uint64_t done_at; /* us: since when a closing session has nothing more to send; 0: it has */
 
     /* Bytes that left the stream and are lent to the session, or wait because it had no memory. */
     uint8_t *lent;

@@ -352,7 +352,9 @@ a_lost_last_piece_is_noticed_by_the_next_ping(void)
     struct frame_stream stream = stream_at(0, 4);
     struct envelope ping = { .kind = ENVELOPE_PING, .incarnation = 22, .wire_id = 11, .credit = 4, .offset = 10 };
 
+    CU_ASSERT_TRUE(frame_stream_is_whole(&stream));
     CU_ASSERT_EQUAL(frame_stream_receive(&stream, &ping, 0, 1), FRAME_TAKEN);
+    CU_ASSERT_FALSE(frame_stream_is_whole(&stream));
     CU_ASSERT_FALSE(frame_stream_expired(&stream, 1));
     CU_ASSERT_EQUAL(frame_stream_receive(&stream, &ping, 0, 301), FRAME_TAKEN);
     CU_ASSERT_FALSE(frame_stream_expired(&stream, 301));
@@ -360,6 +362,7 @@ a_lost_last_piece_is_noticed_by_the_next_ping(void)
     CU_ASSERT_EQUAL(offer(&stream, 0, 10, 1), FRAME_NEXT); /* it was only late */
     stream.heard_at = 302;
     CU_ASSERT_FALSE(frame_stream_expired(&stream, 302));
+    CU_ASSERT_TRUE(frame_stream_is_whole(&stream));
     ping.offset = 4 * PAYLOAD_MAX + 1; /* more than the credit allowed it to send */
     CU_ASSERT_EQUAL(frame_stream_receive(&stream, &ping, 0, 303), FRAME_BAD);
 }

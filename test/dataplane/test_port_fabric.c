@@ -185,6 +185,53 @@ the_server_says_goodbye(void)
 }
 
 static void
+a_closing_session_does_not_wait_for_a_client_that_sleeps(void)
+{
+    struct fabric_end end;
+    char got[8];
+
+    open_port(calm());
+    rig_port(&rig)->lease_us = 100 * FABRIC_DONE_US; /* it is not the lease that does it */
+    attach(&end);
+    fabric_end_write(&end, "*1\r\n$4\r\nQUIT\r\n", 14, rig.now_us);
+    rig_turns(&rig, 2);
+    CU_ASSERT_PTR_NOT_NULL(rig_session(&rig, &end)); /* its reply is not acknowledged */
+    rig_turns(&rig, FABRIC_DONE_US / RIG_STEP_US + 4);
+    CU_ASSERT_EQUAL(port_fabric_sessions(rig.port), 0);
+    CU_ASSERT_EQUAL(fabric_end_read(&end, got, sizeof(got), rig.now_us), 5);
+    CU_ASSERT_EQUAL(memcmp(got, "+OK\r\n", 5), 0);
+    CU_ASSERT_EQUAL(end.state, FABRIC_END_ENDED);
+    CU_ASSERT_STRING_EQUAL(end.error, "the server ended the session");
+    fabric_end_close(&end);
+    close_port();
+}
+
+static void
+a_goodbye_that_overtakes_the_last_reply_loses_nothing(void)
+{
+    struct fabric_end end;
+    uint8_t bye[ENVELOPE_BYTES];
+    char got[8];
+
+    open_port(calm());
+    attach(&end);
+    struct envelope envelope = { .kind = ENVELOPE_DETACH,
+                                 .credit = 4,
+                                 .wire_id = end.attachment.wire_id,
+                                 .incarnation = end.attachment.incarnation,
+                                 .offset = 7 };
+    envelope_write(bye, &envelope);
+    fault_fabric_forge(rig.fabric, rig_port(&rig)->endpoint, end.endpoint, bye, sizeof(bye));
+    rig_turns(&rig, 2);
+    CU_ASSERT_EQUAL(fabric_end_read(&end, got, sizeof(got), rig.now_us), 0);
+    CU_ASSERT_EQUAL(end.state, FABRIC_END_UP);
+    CU_ASSERT_TRUE(exchange(&end, "*1\r\n$4\r\nPING\r\n", "+PONG\r\n"));
+    CU_ASSERT_EQUAL(end.state, FABRIC_END_ENDED);
+    fabric_end_close(&end);
+    close_port();
+}
+
+static void
 fabric_detach_ends_the_session_of_whoever_knows_its_secret(void)
 {
     struct fabric_end end;
@@ -320,6 +367,8 @@ main(void)
     CU_ADD_TEST(suite, an_sbe_stream_begins_with_its_magic_here_too);
     CU_ADD_TEST(suite, small_frames_are_decoded_in_one_burst);
     CU_ADD_TEST(suite, the_server_says_goodbye);
+    CU_ADD_TEST(suite, a_closing_session_does_not_wait_for_a_client_that_sleeps);
+    CU_ADD_TEST(suite, a_goodbye_that_overtakes_the_last_reply_loses_nothing);
     CU_ADD_TEST(suite, fabric_detach_ends_the_session_of_whoever_knows_its_secret);
     CU_ADD_TEST(suite, a_strangers_frames_are_counted_and_change_nothing);
     CU_ADD_TEST(suite, every_cut_and_every_flipped_byte_of_a_frame_is_survived);

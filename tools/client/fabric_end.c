@@ -189,6 +189,15 @@ fabric_end_resume(struct fabric_end *end, const struct fabric_attachment *attach
 
 /* ---- receive ---- */
 
+/* A good-bye may overtake the last replies. */
+static void
+end_when_whole(struct fabric_end *end)
+{
+    if (end->ending && frame_stream_is_whole(&end->stream)) {
+        end->state = FABRIC_END_ENDED;
+    }
+}
+
 static void
 receive_frame(struct fabric_end *end, const struct endpoint_event *event, uint64_t now)
 {
@@ -203,15 +212,20 @@ receive_frame(struct fabric_end *end, const struct endpoint_event *event, uint64
     switch (frame_stream_receive(&end->stream, &envelope, event->slot, now)) {
     case FRAME_NEXT:
     case FRAME_AHEAD:
+        end_when_whole(end);
         return; /* the stream holds the slot */
     case FRAME_ENDED:
         if (slice_equal(payload, SLICE_LITERAL(ENVELOPE_FENCED))) {
             lose(end, "the server did not hear from this client for too long");
             break;
         }
-        end->state = FABRIC_END_ENDED;
+        end->ending = true;
+        if (payload.bytes == 0) {
+            payload = SLICE_LITERAL("the server ended the session");
+        }
         snprintf(end->error, sizeof(end->error), "%.*s", (int)MIN(payload.bytes, sizeof(end->error) - 1),
-                 payload.bytes > 0 ? (const char *)payload.data : "the server ended the session");
+                 (const char *)payload.data);
+        end_when_whole(end);
         break;
     case FRAME_BEHIND:
     case FRAME_TAKEN:

@@ -39,6 +39,7 @@ struct fabric_end {
     enum fabric_end_state state;
     uint64_t peer;
     bool has_peer;
+    bool ending; /* the server said good-bye, and some of what it sent before is still on its way */
     struct frame_stream stream;
     struct fabric_attachment attachment;
 
