@@ -1,18 +1,19 @@
 /* sluice_cli.c - a command-line client. */
 #include "tools/sluice_cli.h"
+#include "config/sync.h"
 #include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
 
-static volatile sig_atomic_t interrupts;
+static _Atomic int interrupts; /* lock-free, and so a signal handler's to write; relaxed: nothing hangs on it */
 
 static void
 interrupt_note(int number)
 {
     (void)number;
-    if (interrupts++ > 0) {
+    if (add_relaxed(&interrupts, 1) > 0) {
         _exit(130);
     }
 }
@@ -27,8 +28,8 @@ cli_interrupts_catch(void)
 bool
 cli_interrupted(void)
 {
-    bool was = interrupts > 0;
-    interrupts = 0;
+    bool was = load_relaxed(&interrupts) > 0;
+    store_relaxed(&interrupts, 0);
     return was;
 }
 
@@ -42,6 +43,7 @@ cli_connect(struct cli *cli)
         fprintf(stderr, "sluice-cli: %s\n", why);
         return false;
     }
+    client_timeout(cli->client, -1); /* a command may take as long as it takes */
     if (cli->options.database != 0) {
         char number[16];
         snprintf(number, sizeof(number), "%d", cli->options.database);
@@ -152,7 +154,8 @@ command_once(struct cli *cli, const struct slice *words, uint32_t count)
         cli->options.database = atoi((const char *)words[1].data);
     }
     if (subscribed) {
-        return messages_print(cli);
+        /* A RESP2 session that is subscribed takes no other commands: the prompt goes on with a new one. */
+        return messages_print(cli) && (!cli->prompts || cli_connect(cli));
     }
     pushes_print(cli);
     return true;

@@ -74,7 +74,7 @@ int cli_options_parse(struct cli_options *options, int argc, char **argv);
 struct cli {
     struct cli_options options;
     struct client *client; /* NULL: not connected */
-    bool resp3_by_hello;   /* the user typed HELLO 3 */
+    bool prompts;          /* a person types: the session goes on after messages */
     bool failed;           /* an error reply was printed */
 };
 

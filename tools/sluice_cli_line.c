@@ -165,19 +165,34 @@ history_path(char *path, size_t path_bytes)
     return home != NULL;
 }
 
-/* A line without its end, or NULL at the end of input. Ctrl-C gives up the line. */
+static bool line_cancelled; /* editline's functions get no argument of ours either */
+
+/* Ctrl-C while a line is edited is a key like any other: no signal interrupts the editor. */
+static unsigned char
+line_cancel(EditLine *editor, int key)
+{
+    const LineInfo *line = el_line(editor);
+    (void)key;
+    el_cursor(editor, (int)(line->lastchar - line->cursor));
+    el_deletestr(editor, (int)(line->lastchar - line->buffer));
+    line_cancelled = true;
+    return CC_NEWLINE;
+}
+
+/* A line without its end, or NULL at the end of input. Ctrl-C gives up the line: an empty one. */
 static const char *
 line_get(EditLine *editor, char *line, size_t line_bytes)
 {
     int count = 0;
+    line_cancelled = false;
+    (void)cli_interrupted(); /* one that came before the terminal was the editor's */
     const char *got = el_gets(editor, &count);
+    if (line_cancelled) {
+        printf("^C\n");
+        line[0] = '\0';
+        return line;
+    }
     if (got == NULL || count <= 0) {
-        if (cli_interrupted()) {
-            printf("\n");
-            el_reset(editor);
-            line[0] = '\0';
-            return line;
-        }
         return NULL;
     }
     snprintf(line, line_bytes, "%.*s", (int)strcspn(got, "\r\n"), got);
@@ -193,6 +208,7 @@ cli_interactive(struct cli *cli)
 
     setlocale(LC_CTYPE, "");
     prompting = cli;
+    cli->prompts = true;
     cli_interrupts_catch();
     cli_connect(cli);
     EditLine *editor = el_init("sluice-cli", stdin, stdout, stderr);
@@ -201,6 +217,9 @@ cli_interactive(struct cli *cli)
     el_set(editor, EL_PROMPT, prompt_make);
     el_set(editor, EL_EDITOR, "emacs");
     el_set(editor, EL_HIST, history, past);
+    el_set(editor, EL_SETTY, "-d", "-isig", NULL);
+    el_set(editor, EL_ADDFN, "sluice-cancel", "give up the line", line_cancel);
+    el_set(editor, EL_BIND, "^C", "sluice-cancel", NULL);
     history(past, &event, H_SETSIZE, HISTORY_LINES);
     history(past, &event, H_SETUNIQUE, 1);
     bool keeps = history_path(path, sizeof(path));

@@ -1,5 +1,6 @@
 #include "tools/bench/machine.h"
 #include "config/cycles.h"
+#include "config/sync.h"
 #include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -215,12 +216,12 @@ machine_describe(char *text, size_t text_bytes)
              system.sysname, system.release, system.machine, load);
 }
 
-static volatile sig_atomic_t interrupts;
+static _Atomic int interrupts; /* lock-free, and so a signal handler's to write; relaxed: nothing hangs on it */
 
 static void
 interrupt_note(int number)
 {
-    if (interrupts++ > 0) {
+    if (add_relaxed(&interrupts, 1) > 0) {
         _exit(128 + number);
     }
 }
@@ -236,5 +237,5 @@ machine_interrupts_catch(void)
 bool
 machine_interrupted(void)
 {
-    return interrupts > 0;
+    return load_relaxed(&interrupts) > 0;
 }

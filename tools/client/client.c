@@ -165,6 +165,12 @@ client_why(const struct client *client)
 }
 
 void
+client_timeout(struct client *client, int timeout_ms)
+{
+    client->options.timeout_ms = timeout_ms;
+}
+
+void
 client_describe(const struct client *client, char *text, size_t text_bytes)
 {
     client->transport->ops->describe(client->transport, text, text_bytes);

@@ -77,6 +77,9 @@ void client_close(struct client *client); /* NULL is accepted */
 /* The last CLIENT_BROKEN's or CLIENT_INVALID's reason, one sentence. Lifetime: until the next call. */
 const char *client_why(const struct client *client);
 
+/* From now on each call waits at most so long; -1: for ever. */
+void client_timeout(struct client *client, int timeout_ms);
+
 /* "tcp 127.0.0.1:6379", "fabric shm, ..." */
 void client_describe(const struct client *client, char *text, size_t text_bytes);
 
