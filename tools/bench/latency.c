@@ -22,7 +22,8 @@ static const char usage[] =
     "\n" BENCH_CONNECTION_USAGE "  --samples N, --warmup N       of each operation (200000, 20000)\n"
     "  -d BYTES                      value of SET, GET and PUBSUB (64)\n"
     "  --only OP[,OP...]             some of the eight\n"
-    "  --floor                       the bare transport with the same frame sizes, in turns with each operation\n"
+    "  --floor                       the bare transport with the same frame sizes, in turns with each operation; on a\n"
+    "                                fabric only where request and reply fit one frame each\n"
     "  --pause PID                   stop this process while the floor is measured: a server that spins on its CPU\n"
     "  --label TEXT                  in the first column\n"
     "  --csv                         label,operation,min_us,p50_us,... only\n";

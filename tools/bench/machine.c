@@ -9,10 +9,12 @@
 #include <unistd.h>
 
 /* A CPU shared with others for more than this is worth a word. */
-#define BUSY_SHARE_MAX     0.1
-#define STEAL_SHARE_MAX    0.01
-#define PREEMPTED_A_SECOND 50
-#define CALIBRATION_NS     20000000
+#define BUSY_SHARE_MAX       0.1
+#define STEAL_SHARE_MAX      0.01
+/* Clock ticks of one CPU: in less than that, shares say nothing. */
+#define SHORTEST_WATCH_TICKS 20
+#define PREEMPTED_A_SECOND   50
+#define CALIBRATION_NS       20000000
 
 /* The allowed set as it was when the program started: pinning a thread must not change what "the i-th" means. */
 static cpu_set_t *
@@ -162,7 +164,7 @@ machine_watch_end(const struct machine_watch *watch, const pid_t *quiet, uint32_
     double cpus = (double)sysconf(_SC_NPROCESSORS_ONLN);
     double passed = (double)(total - watch->total_before) / cpus; /* ticks of one CPU */
     text[0] = '\0';
-    if (passed <= 0) {
+    if (passed < SHORTEST_WATCH_TICKS) {
         return false;
     }
     uint64_t all = busy - watch->busy_before;

@@ -25,7 +25,7 @@ struct machine_watch {
  * named nobody knows whose work the others did: only stolen time and preemptions count. */
 void machine_watch_begin(struct machine_watch *watch, const pid_t *quiet, uint32_t quiet_count);
 /* One sentence in `text` when others used the machine: more than a tenth of a CPU, or stolen time, or preemptions of
- * this thread above 50 a second. False: it was quiet, `text` is empty. */
+ * this thread above 50 a second. False: it was quiet, or too short a time to tell; `text` is empty. */
 bool machine_watch_end(const struct machine_watch *watch, const pid_t *quiet, uint32_t quiet_count, char *text,
                        size_t text_bytes);
 
