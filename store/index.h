@@ -78,6 +78,10 @@ struct index {
     size_t fixed_bytes;
 };
 
+/* How `index_open()` decides, without memory: log2 of the segments, and of the buckets of a new table. */
+uint32_t index_segments_log2(uint64_t reserve_bytes);
+uint32_t index_first_log2(uint64_t keys_expected, uint32_t segments_log2);
+
 /* Boot. Segments for `reserve_bytes` of small records; tables sized for keys_expected. 0 or -ENOMEM. */
 int index_open(struct index *index, uint64_t reserve_bytes, uint64_t keys_expected);
 void index_close(struct index *index);

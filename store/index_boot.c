@@ -14,21 +14,34 @@ index_map_bytes(const struct index *index)
     return index->segment_count * (sizeof(uint64_t) + sizeof(struct index_segment)) + index->segment_count / 8;
 }
 
-int
-index_open(struct index *index, uint64_t reserve_bytes, uint64_t keys_expected)
+uint32_t
+index_segments_log2(uint64_t reserve_bytes)
 {
     uint64_t keys_most = reserve_bytes / SMALL_RECORD_BYTES;
     uint32_t log2 = INDEX_SEGMENTS_LEAST;
     while (log2 < INDEX_SEGMENTS_LOG2 && keys_most >> log2 > KEYS_A_FULL_SEGMENT) {
         log2++;
     }
+    return log2;
+}
+
+uint32_t
+index_first_log2(uint64_t keys_expected, uint32_t segments_log2)
+{
+    uint32_t log2 = 0;
+    while (log2 < INDEX_LOG2_MAX && keys_expected >> segments_log2 > (uint64_t)KEYS_A_BUCKET << log2) {
+        log2++;
+    }
+    return log2;
+}
+
+int
+index_open(struct index *index, uint64_t reserve_bytes, uint64_t keys_expected)
+{
+    uint32_t log2 = index_segments_log2(reserve_bytes);
     index->segment_shift = 64 - log2;
     index->segment_count = 1u << log2;
-    index->first_log2 = 0;
-    keys_expected = MIN(keys_expected, keys_most);
-    while (index->first_log2 < INDEX_LOG2_MAX && keys_expected >> log2 > (uint64_t)KEYS_A_BUCKET << index->first_log2) {
-        index->first_log2++;
-    }
+    index->first_log2 = index_first_log2(MIN(keys_expected, reserve_bytes / SMALL_RECORD_BYTES), log2);
     /* Populated here: no lcore is the first to touch a line of it. */
     uint8_t *map =
         mmap(NULL, index_map_bytes(index), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);

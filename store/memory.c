@@ -373,10 +373,10 @@ memory_trim(struct memory_cache *cache)
 size_t
 memory_class_bytes(size_t bytes)
 {
-    uint32_t class_index = memory_class(bytes);
-    if (class_index < 16) {
-        return (class_index + 1) * 16;
+    if (bytes <= 256) {
+        return bytes == 0 ? 16 : ALIGN_UP(bytes, 16);
     }
+    uint32_t class_index = memory_class(bytes);
     if (class_index < 96) {
         uint32_t doubling = (class_index - 16) / 8, part = (class_index - 16) % 8;
         return ((size_t)256 << doubling) + (part + 1) * ((size_t)32 << doubling);

@@ -16,8 +16,8 @@ struct memory_config {
     bool huge_pages;        /* hugetlb when enough are free for the whole range, else transparent */
 };
 
-/* 0, or -errno logged by the caller. A few pages of ahead_bytes are populated before it returns, enough to serve at once;
- * memory_manage() brings the rest, so that a cold start does not wait for it. */
+/* 0, or -errno logged by the caller. A few pages of ahead_bytes are populated before it returns, enough to serve at
+ * once; memory_manage() brings the rest, so that a cold start does not wait for it. */
 int memory_open(const struct memory_config *config, struct memory **out);
 void memory_close(struct memory *memory);
 

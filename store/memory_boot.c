@@ -8,11 +8,14 @@
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
 #endif
 
-#define MANAGE_PAGES_A_CALL 16  /* populated at most: 16 x 4 ms when never touched before */
+#define OPEN_PAGES          8   /* populated at once: the program must be ready in a tenth of a second */
+#define MANAGE_PAGES_A_CALL 4   /* populated at most: 4 x 4 ms when never touched before */
 #define BOOT_PAGES          4u  /* a page never used before takes 4 ms */
 #define MANAGE_GIVE_TURNS   16  /* one page back to the system every so many calls */
 #define MANAGE_SWEEP_TURNS  128 /* calls between looks for wholly free spans when memory is plenty */
 #define META_BYTES_A_PAGE   (sizeof(struct memory_page) + MEMORY_PAGE_SLABS * sizeof(struct memory_span))
+
+static uint64_t memory_populate(struct memory *memory, uint32_t most);
 
 static void *
 range_map(size_t bytes, int flags)
@@ -99,12 +102,10 @@ memory_open(const struct memory_config *config, struct memory **out)
     memory_init_classes(memory);
     store_relaxed(&memory->ahead_pages, (uint32_t)MIN(config->ahead_bytes >> MEMORY_PAGE_SHIFT, memory->page_count));
     memory_set_limit(memory, config->limit_bytes);
-    uint32_t want = MIN(BOOT_PAGES, MIN(load_relaxed(&memory->ahead_pages), load_relaxed(&memory->pages_limit)));
-    while (load_relaxed(&memory->pages_free) < want) {
-        if (memory_manage(memory) == 0) {
-            memory_close(memory);
-            return -ENOMEM;
-        }
+    uint32_t want = MIN(MIN(load_relaxed(&memory->ahead_pages), load_relaxed(&memory->pages_limit)), OPEN_PAGES);
+    if (memory_populate(memory, want) < (uint64_t)want << MEMORY_PAGE_SHIFT) {
+        memory_close(memory);
+        return -ENOMEM;
     }
     *out = memory;
     return 0;
@@ -274,11 +275,10 @@ page_return(struct memory *memory)
 }
 
 static uint64_t
-memory_populate(struct memory *memory)
+memory_populate(struct memory *memory, uint32_t most)
 {
     uint32_t ahead = load_relaxed(&memory->ahead_pages), limit = load_relaxed(&memory->pages_limit), done = 0;
-    while (done < MANAGE_PAGES_A_CALL && load_relaxed(&memory->pages_free) < ahead &&
-           load_relaxed(&memory->pages_populated) < limit) {
+    while (done < most && load_relaxed(&memory->pages_free) < ahead && load_relaxed(&memory->pages_populated) < limit) {
         bool again = memory->returned_count != 0;
         if (!again && memory->never_populated == memory->page_count) {
             break;
@@ -323,7 +323,7 @@ memory_manage(struct memory *memory)
     store_relaxed(&memory->exhausted, full && load_relaxed(&memory->pages_used) + kept >= limit);
     store_relaxed(&memory->over_limit, memory_used(memory) >= (uint64_t)(limit - kept) << MEMORY_PAGE_SHIFT);
 
-    uint64_t populated = memory_populate(memory);
+    uint64_t populated = memory_populate(memory, MANAGE_PAGES_A_CALL);
     bool above_limit = load_relaxed(&memory->pages_populated) > limit;
     bool plenty = load_relaxed(&memory->pages_free) > 2 * load_relaxed(&memory->ahead_pages);
     if (above_limit || (plenty && turn % MANAGE_GIVE_TURNS == 0)) {

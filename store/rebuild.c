@@ -296,6 +296,9 @@ rebuild_help(struct store_member *member, uint64_t table, uint64_t hash)
     struct index *index = &member->store->index;
     uint32_t segment = index_segment_of(index, hash);
     struct index_bucket *head = table_bucket(table, hash);
+    /* The frozen slot was read relaxed. Acquire: pairs with the CAS in slot_freeze(), made by a member that knew `next`
+     */
+    fence_acquire();
     uint64_t to = load_acquire(&index->segments[segment].next); /* pairs with the release in rebuild_begin() */
     /* `to` belongs to this table only while this bucket is not FORWARDED: look at that second */
     if ((load_acquire(&head->link) & LINK_FORWARDED) != 0) {
@@ -308,14 +311,21 @@ rebuild_help(struct store_member *member, uint64_t table, uint64_t hash)
 /* ---- which segment, when, to what size ---- */
 
 static uint32_t
-log2_for(const struct index *index, uint32_t live, uint32_t now_log2)
+log2_for(const struct index *index, uint32_t live)
 {
     uint32_t log2 = index->first_log2;
     while (log2 < INDEX_LOG2_MAX && live > (uint32_t)KEYS_A_BUCKET << log2) {
         log2++;
     }
-    log2 = MIN(log2, now_log2 + GROUP_MAX_LOG2);
-    return now_log2 > GROUP_MAX_LOG2 ? MAX(log2, now_log2 - GROUP_MAX_LOG2) : log2;
+    return log2;
+}
+
+/* The nearest to `log2` that one rebuild can reach. */
+static uint32_t
+log2_in_reach(uint32_t log2, uint32_t now)
+{
+    log2 = MIN(log2, now + GROUP_MAX_LOG2);
+    return now > GROUP_MAX_LOG2 ? MAX(log2, now - GROUP_MAX_LOG2) : log2;
 }
 
 /* Claim the segment, make the table, publish it. False: somebody else's, or no memory. */
@@ -351,7 +361,8 @@ static void
 rebuild_choose(struct store_member *member)
 {
     struct member_rebuild *rebuild = &member->rebuild;
-    uint32_t now = table_log2(rebuild->table), log2 = log2_for(&member->store->index, rebuild->live, now);
+    uint32_t now = table_log2(rebuild->table), best = log2_for(&member->store->index, rebuild->live);
+    uint32_t log2 = log2_in_reach(best, now);
     bool dead = rebuild->others >= 1u << now || rebuild->others > rebuild->live;
     bool resize = log2 > now || log2 + 2 <= now;
     rebuild->state = REBUILD_IDLE;
@@ -362,6 +373,7 @@ rebuild_choose(struct store_member *member)
     if (rebuild_begin(member, resize ? log2 : now)) {
         rebuild->state = REBUILD_MOVE;
         rebuild->bucket = 0;
+        rebuild->again = resize && log2 != best;
     }
 }
 
@@ -417,6 +429,9 @@ rebuild_move(struct store_member *member)
     }
     if (end == groups) {
         rebuild->state = REBUILD_IDLE;
+        if (rebuild->again) {
+            rebuild_wish(member, rebuild->segment);
+        }
     }
 }
 

@@ -30,6 +30,7 @@ struct member_rebuild {
     uint32_t bucket;       /* next to look at, or to move */
     uint32_t live, others; /* slots met: records; ghosts and TOMBs */
     uint64_t table, to;    /* the old one, the new one */
+    bool again;            /* the new one is a step only */
     uint32_t wishes[REBUILD_WISHES];
     uint32_t wish_head, wish_tail;
 };

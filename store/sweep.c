@@ -16,7 +16,8 @@ sweep_word_count(const struct store *store)
 static bool
 sweep_is_flush(const struct store *store)
 {
-    return load_relaxed(&store->sweep_next) < load_relaxed(&store->flush_until);
+    /* acquire: pairs with the CAS in sweep_start_flush(); every late write is seen */
+    return load_relaxed(&store->sweep_next) < load_acquire(&store->flush_until);
 }
 
 /* ---- one slot ---- */
@@ -201,7 +202,7 @@ sweep_start_flush(struct store *store)
     if (epoch != 0 && qsbr_passed(&store->qsbr, epoch) && cas_acq_rel(&store->flush_epoch, &epoch, 0)) {
         uint64_t until = load_relaxed(&store->sweep_next) + sweep_word_count(store);
         uint64_t now = load_relaxed(&store->flush_until);
-        while (now < until && !cas_relaxed(&store->flush_until, &now, until)) {
+        while (now < until && !cas_acq_rel(&store->flush_until, &now, until)) {
         }
     }
 }

@@ -1,0 +1,369 @@
+#include "store_fixture.h"
+#include <CUnit/Basic.h>
+
+#define LARGE (512 * 1000) /* keys_expected for tables of 256 buckets in the fixture's 512 segments */
+
+static struct store *store;
+static struct store_member *a, *b;
+static uint32_t key_numbers[8192], key_count, key_next; /* of key_of_segment() */
+
+static void
+open_two(uint64_t keys_expected)
+{
+    store = fixture_open(2, 64 * MIB, keys_expected);
+    key_count = key_next = 0; /* another store, another secret */
+    a = fixture_join(store, 0);
+    b = fixture_join(store, 1);
+}
+
+static void
+shut(void)
+{
+    store_leave(b);
+    store_leave(a);
+    store_close(store);
+}
+
+static void
+turns(uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        fixture_turn(a);
+        fixture_turn(b);
+    }
+}
+
+/* The n-th key of segment 0, found by trying. */
+static struct slice
+key_of_segment(char text[32], uint32_t n)
+{
+    for (; key_count <= n; key_next++) {
+        snprintf(text, 32, "key:%u", key_next);
+        if (index_segment_of(&store->index, store_hash(store, slice_text(text))) == 0) {
+            key_numbers[key_count++] = key_next;
+        }
+    }
+    snprintf(text, 32, "key:%u", key_numbers[n]);
+    return slice_text(text);
+}
+
+static uint64_t
+table_now(void)
+{
+    return load_acquire(&store->index.directory[0]);
+}
+
+static uint32_t
+buckets_now(void)
+{
+    return 1u << (table_now() & INDEX_LOG2_MASK);
+}
+
+static void
+put_keys(uint32_t from, uint32_t to)
+{
+    char text[32];
+    for (uint32_t n = from; n < to; n++) {
+        struct slice key = key_of_segment(text, n);
+        CHECK(fixture_put(n % 2 ? a : b, key, key) == STORE_OK);
+        if (n % 64 == 0) {
+            store_manage(store);
+        }
+    }
+}
+
+static uint32_t
+keys_found(uint32_t from, uint32_t to)
+{
+    char text[32];
+    uint32_t found = 0;
+    for (uint32_t n = from; n < to; n++) {
+        struct slice key = key_of_segment(text, n);
+        const struct record *record = fixture_get(a, key);
+        found += record != NULL && slice_equal(record_value(record), key);
+    }
+    return found;
+}
+
+/* ---- sizes ---- */
+
+static void
+the_directory_follows_the_reserve_up_to_its_last_power(void)
+{
+    static const struct {
+        uint64_t reserve_bytes;
+        uint32_t log2;
+    } rows[] = {
+        { 0, 6 },         { 1, 6 },          { 12 * MIB, 6 },    { 13 * MIB, 7 },         { 64 * MIB, 9 },
+        { 12 * GIB, 16 }, { 100 * GIB, 20 }, { 1024 * GIB, 22 }, { 64 * 1024 * GIB, 22 }, { UINT64_MAX, 22 },
+    };
+    for (uint32_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        CU_ASSERT_EQUAL(index_segments_log2(rows[i].reserve_bytes), rows[i].log2);
+    }
+    CU_ASSERT_EQUAL(index_first_log2(0, 6), 0);
+    CU_ASSERT_EQUAL(index_first_log2(64 * 4, 6), 0);
+    CU_ASSERT_EQUAL(index_first_log2(64 * 5, 6), 1);
+    CU_ASSERT_EQUAL(index_first_log2(64 * 2048, 6), 9);
+    CU_ASSERT_EQUAL(index_first_log2(UINT64_MAX, 6), 9);
+    CU_ASSERT_EQUAL(index_first_log2(UINT64_MAX, 22), 9);
+}
+
+static void
+every_hash_has_a_segment_and_a_bucket_at_the_smallest_and_the_largest_directory(void)
+{
+    static const uint64_t hashes[] = { 0, 1, UINT64_MAX, 1ull << 63, 1ull << 42, 0x0123456789abcdef };
+    for (uint32_t log2 = 6; log2 <= INDEX_SEGMENTS_LOG2; log2 += INDEX_SEGMENTS_LOG2 - 6) {
+        struct index index = { .segment_shift = 64 - log2, .segment_count = 1u << log2 };
+        for (uint32_t i = 0; i < ARRAY_COUNT(hashes); i++) {
+            CU_ASSERT(index_segment_of(&index, hashes[i]) < index.segment_count);
+        }
+        CU_ASSERT_EQUAL(index_segment_of(&index, UINT64_MAX), index.segment_count - 1);
+    }
+    uint64_t table = 0x7fff12345600ull | INDEX_LOG2_MAX;
+    CU_ASSERT_PTR_EQUAL(table_bucket(table, UINT64_MAX), link_bucket(table) + 511);
+    CU_ASSERT_PTR_EQUAL(table_bucket(table & ~INDEX_LOG2_MASK, UINT64_MAX), link_bucket(table));
+}
+
+static void
+words_keep_their_parts_apart(void)
+{
+    struct record *record = (struct record *)0xfffffffffff0ull;
+    _Alignas(16) uint8_t bytes[32] = { RECORD_STRING };
+    uint64_t hash = UINT64_MAX, word = slot_tag(hash) | (uint64_t)(uintptr_t)record | SLOT_GHOST | SLOT_FROZEN;
+    CU_ASSERT_PTR_EQUAL(slot_record(word), record);
+    CU_ASSERT_EQUAL(slot_kind(word), SLOT_GHOST);
+    CU_ASSERT_EQUAL(slot_kind(slot_of_record((struct record *)bytes, 0)), SLOT_RECORD);
+    bytes[0] |= RECORD_HAS_EXPIRY;
+    CU_ASSERT_EQUAL(slot_kind(slot_of_record((struct record *)bytes, hash)), SLOT_TTL);
+    static const enum slot_kind keyless[] = { SLOT_EMPTY, SLOT_TOMB, SLOT_INIT, SLOT_DESCRIPTOR };
+    for (uint32_t i = 0; i < ARRAY_COUNT(keyless); i++) {
+        CU_ASSERT_FALSE(slot_has_key(keyless[i]));
+        CU_ASSERT_FALSE(slot_is_record(keyless[i] | SLOT_FROZEN));
+    }
+    CU_ASSERT(slot_has_key(SLOT_RECORD) && slot_has_key(SLOT_TTL) && slot_has_key(SLOT_GHOST | SLOT_FROZEN));
+    for (uint64_t stamp = 1 << 20; stamp < (1 << 20) + 200; stamp++) {
+        uint64_t tomb = slot_of_tomb(stamp);
+        CU_ASSERT_EQUAL(slot_kind(tomb), SLOT_TOMB);
+        CU_ASSERT((tomb & ~15ull) >= stamp && (tomb & ~15ull) < stamp + 16); /* rounded up */
+    }
+}
+
+/* ---- growing, clearing, shrinking ---- */
+
+static void
+a_segment_grows_with_its_keys_and_loses_none(void)
+{
+    open_two(0);
+    uint32_t before = 0;
+    for (uint32_t keys = 8; keys <= 4096; keys *= 2) {
+        put_keys(before, keys);
+        turns(300);
+        CU_ASSERT_EQUAL(keys_found(0, keys), keys);
+        CU_ASSERT(buckets_now() >= keys / 8 && buckets_now() <= MAX(keys, 1u));
+        before = keys;
+    }
+    CU_ASSERT_EQUAL(buckets_now(), 512);
+    CU_ASSERT_EQUAL(store_keys(store), 4096);
+    struct fixture_audit audit = fixture_audit(store);
+    CU_ASSERT(audit.duplicates == 0 && audit.misplaced == 0 && audit.unfinished == 0);
+    shut();
+}
+
+static void
+a_segment_shrinks_when_its_keys_have_gone_and_their_memory_comes_back(void)
+{
+    open_two(0);
+    char text[32];
+    put_keys(0, 2000);
+    turns(300);
+    struct store_stats stats;
+    store_stats(store, &stats);
+    uint64_t used = stats.memory.used_bytes;
+    CU_ASSERT(buckets_now() >= 256);
+    for (uint32_t n = 10; n < 2000; n++) {
+        bool was_there;
+        fixture_del(a, key_of_segment(text, n), &was_there);
+        turns(1);
+    }
+    store_relaxed(&store->sweep_ghosts, true); /* as store_manage() would, with more ghosts than these */
+    for (uint32_t i = 0; i < 20000 && buckets_now() > 8; i++) {
+        store_set_time(a, a->now_ms + 1);
+        store_set_time(b, b->now_ms + 1);
+        turns(1);
+    }
+    CU_ASSERT(buckets_now() <= 8);
+    CU_ASSERT_EQUAL(keys_found(0, 10), 10);
+    CU_ASSERT_EQUAL(keys_found(10, 2000), 0);
+    turns(200);
+    struct fixture_audit audit = fixture_audit(store);
+    store_stats(store, &stats);
+    CU_ASSERT_EQUAL(stats.memory.used_bytes, audit.bytes);
+    CU_ASSERT(stats.memory.used_bytes < 16 * KIB && used > 100 * KIB);
+    shut();
+}
+
+static void
+fresh_keys_that_come_and_go_for_ever_do_not_grow_chains(void)
+{
+    open_two(0);
+    char text[32];
+    for (uint32_t round = 0; round < 20; round++) {
+        for (uint32_t n = 0; n < 2000; n++) {
+            bool was_there;
+            struct slice key = key_of_segment(text, n + (round % 2) * 2000);
+            CHECK(fixture_put(a, key, key) == STORE_OK);
+            CHECK(fixture_del(b, key, &was_there) == STORE_OK && was_there);
+            turns(1);
+        }
+    }
+    struct fixture_audit audit = fixture_audit(store);
+    CU_ASSERT(audit.longest_chain <= 4);
+    CU_ASSERT(audit.buckets <= 64);
+    CU_ASSERT_EQUAL(store_keys(store), 0);
+    shut();
+}
+
+/* ---- in the middle ---- */
+
+/* Let `a` claim the segment and move some groups, then stand still. */
+static void
+stop_half_way(uint32_t keys)
+{
+    put_keys(0, keys);
+    rebuild_wish(a, 0);
+    for (uint32_t i = 0; i < 100 && a->rebuild.state != REBUILD_MOVE; i++) {
+        rebuild_step(a);
+    }
+    CU_ASSERT_EQUAL_FATAL(a->rebuild.state, REBUILD_MOVE);
+    rebuild_step(a);
+    CU_ASSERT_EQUAL_FATAL(a->rebuild.state, REBUILD_MOVE);
+    CU_ASSERT(load_relaxed(&store->index.segments[0].next) != 0);
+}
+
+static void
+readers_and_writers_go_on_while_a_rebuild_stands_still(void)
+{
+    open_two(LARGE); /* so that a move takes several steps */
+    char text[32];
+    stop_half_way(2600);
+    CU_ASSERT_EQUAL(keys_found(0, 2600), 2600);
+    put_keys(2600, 2700);
+    for (uint32_t n = 0; n < 2700; n += 3) {
+        bool was_there = false;
+        CU_ASSERT_EQUAL(fixture_del(b, key_of_segment(text, n), &was_there), STORE_OK);
+        CU_ASSERT_TRUE(was_there);
+        if (n % 96 == 0) {
+            store_quiesce(b); /* no housekeeping: b only helps where it must */
+            limbo_reclaim(&b->limbo, 1000);
+        }
+    }
+    CU_ASSERT_EQUAL(keys_found(0, 2700), 1800);
+    turns(500);
+    CU_ASSERT_EQUAL(keys_found(0, 2700), 1800);
+    CU_ASSERT_EQUAL(store_keys(store), 1800);
+    struct fixture_audit audit = fixture_audit(store);
+    CU_ASSERT(audit.duplicates == 0 && audit.misplaced == 0 && audit.unfinished == 0);
+    shut();
+}
+
+static void
+of_two_members_that_begin_at_once_one_rebuilds(void)
+{
+    open_two(LARGE);
+    stop_half_way(2600);
+    uint64_t next = load_relaxed(&store->index.segments[0].next);
+    rebuild_wish(b, 0);
+    for (uint32_t i = 0; i < 100; i++) {
+        rebuild_step(b);
+        CU_ASSERT_EQUAL(b->rebuild.state, REBUILD_IDLE);
+    }
+    CU_ASSERT_EQUAL(load_relaxed(&store->index.segments[0].next), next);
+    turns(500);
+    CU_ASSERT_EQUAL(keys_found(0, 2600), 2600);
+    struct store_stats stats;
+    store_stats(store, &stats);
+    CU_ASSERT_EQUAL(load_relaxed(&b->counters.rebuilds) + load_relaxed(&a->counters.rebuilds), stats.rebuilds);
+    shut();
+}
+
+static void
+a_rebuild_without_memory_waits_and_nothing_is_lost(void)
+{
+    open_two(LARGE);
+    static void *blocks[200000];
+    uint32_t count = 0;
+    put_keys(0, 2600);
+    turns(4);
+    /* all memory is gone, and the reserve with it */
+    for (size_t bytes = MIB; bytes >= 16; bytes /= 2) {
+        void *block;
+        for (uint32_t i = 0; i < 8; i++) {
+            store_manage(store);
+            while (count < ARRAY_COUNT(blocks) - 1 && (block = memory_take_reserve(a->cache, bytes)) != NULL) {
+                blocks[count++] = block;
+                memcpy(block, &bytes, sizeof(bytes));
+            }
+        }
+    }
+    rebuild_wish(a, 0);
+    for (uint32_t i = 0; i < 200; i++) {
+        fixture_turn(a);
+    }
+    CU_ASSERT_EQUAL(keys_found(0, 2600), 2600);
+    for (uint32_t i = 0; i < count; i++) {
+        size_t bytes;
+        memcpy(&bytes, blocks[i], sizeof(bytes));
+        memory_give(a->cache, blocks[i], bytes);
+    }
+    rebuild_wish(a, 0);
+    turns(500);
+    CU_ASSERT_EQUAL(keys_found(0, 2600), 2600);
+    CU_ASSERT_EQUAL(fixture_audit(store).unfinished, 0);
+    shut();
+}
+
+static void
+a_member_that_leaves_finishes_its_rebuild(void)
+{
+    open_two(LARGE);
+    stop_half_way(2600);
+    store_offline(b);
+    store_leave(a);
+    CU_ASSERT_EQUAL(load_relaxed(&store->index.segments[0].next), 0);
+    a = fixture_join(store, 0);
+    store_online(b);
+    CU_ASSERT_EQUAL(keys_found(0, 2600), 2600);
+    shut();
+}
+
+static void
+the_generation_of_a_table_counts_its_rebuilds_and_wraps(void)
+{
+    uint64_t table = 0x7fff00001000ull | 3 | 0xffffull << 48;
+    uint64_t link = 0x7fff00002000ull | LINK_FORWARDED | LINK_FROZEN | 5ull << LINK_LOG2_SHIFT;
+    CU_ASSERT_EQUAL(link_table(table, link), 0x7fff00002000ull | 5);
+    CU_ASSERT_EQUAL(INDEX_GENERATION(link_table(link_table(table, link), link)), 1);
+}
+
+int
+main(void)
+{
+    CU_initialize_registry();
+    CU_pSuite suite = CU_add_suite("index and rebuild", NULL, NULL);
+    CU_ADD_TEST(suite, the_directory_follows_the_reserve_up_to_its_last_power);
+    CU_ADD_TEST(suite, every_hash_has_a_segment_and_a_bucket_at_the_smallest_and_the_largest_directory);
+    CU_ADD_TEST(suite, words_keep_their_parts_apart);
+    CU_ADD_TEST(suite, the_generation_of_a_table_counts_its_rebuilds_and_wraps);
+    CU_ADD_TEST(suite, a_segment_grows_with_its_keys_and_loses_none);
+    CU_ADD_TEST(suite, a_segment_shrinks_when_its_keys_have_gone_and_their_memory_comes_back);
+    CU_ADD_TEST(suite, fresh_keys_that_come_and_go_for_ever_do_not_grow_chains);
+    CU_ADD_TEST(suite, readers_and_writers_go_on_while_a_rebuild_stands_still);
+    CU_ADD_TEST(suite, of_two_members_that_begin_at_once_one_rebuilds);
+    CU_ADD_TEST(suite, a_rebuild_without_memory_waits_and_nothing_is_lost);
+    CU_ADD_TEST(suite, a_member_that_leaves_finishes_its_rebuild);
+    CU_basic_set_mode(CU_BRM_VERBOSE);
+    CU_basic_run_tests();
+    unsigned failures = CU_get_number_of_failures();
+    CU_cleanup_registry();
+    return failures != 0;
+}
