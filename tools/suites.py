@@ -20,7 +20,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 SUITES = ROOT / "test" / "suites.tsv"
 LOGS = ROOT / "build" / "check"
 TOTAL_BUDGET_S = 45 * 60
-BUDGETS_SUM_S = 75 * 60  # a budget leaves room for a noisy machine; what a run takes is held to TOTAL_BUDGET_S
+BUDGETS_SUM_S = 85 * 60  # a budget leaves room for a noisy machine; what a run takes is held to TOTAL_BUDGET_S
 FAST_BUDGET_S = 5 * 60
 SKIPPED = 77  # exit code of a suite that cannot run here; its last line of output says why
 STUCK, LEFT = "stuck, ended", "left processes behind, ended"
@@ -50,15 +50,15 @@ class Build(NamedTuple):
 
 # Options are compared with what a build folder has, so that an unchanged one is not configured again.
 BUILDS = {
-    "build": Build("build", 100, {"tests": "true"}, {}),
+    "build": Build("build", 200, {"tests": "true"}, {}),
     "build/asan": Build(
-        "build-asan", 160, {"tests": "true", "buildtype": "debugoptimized", "b_sanitize": "address,undefined",
+        "build-asan", 300, {"tests": "true", "buildtype": "debugoptimized", "b_sanitize": "address,undefined",
                             "b_lundef": "false"}, {}),
     "build/tsan": Build(
-        "build-tsan", 160, {"tests": "true", "buildtype": "debugoptimized", "b_sanitize": "thread",
+        "build-tsan", 300, {"tests": "true", "buildtype": "debugoptimized", "b_sanitize": "thread",
                             "b_lundef": "false"}, {}),
     "build/fuzz": Build(
-        "build-fuzz", 100, {"fuzz": "true", "buildtype": "debugoptimized", "b_sanitize": "address,undefined",
+        "build-fuzz", 250, {"fuzz": "true", "buildtype": "debugoptimized", "b_sanitize": "address,undefined",
                             "b_lundef": "false", "c_args": "-fsanitize=fuzzer-no-link"}, {"CC": "clang"}),
 }
 

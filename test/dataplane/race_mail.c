@@ -1,5 +1,5 @@
-/* race_mail.c - two threads, one ring each way, one of them asleep most of the time: nothing is lost, order is kept, and
- * no message waits for a sleeper that was not woken. */
+/* race_mail.c - two threads, one ring each way, one of them asleep most of the time: nothing is lost, order is kept,
+ * and no message waits for a sleeper that was not woken. */
 #include "dataplane/mail.h"
 #include <poll.h>
 #include <pthread.h>
