@@ -116,10 +116,38 @@ fabric_of_session(struct exec *exec, enum later_kind kind)
     return later_ask(exec, kind, (uint32_t)((uint64_t)(id - 1) % exec->lcore->dataplane->lcore_count));
 }
 
+static enum exec_result
+fabric_help(struct exec *exec)
+{
+    static const char *const lines[] = {
+        "FABRIC <subcommand> [<arg> ...]. Subcommands are:",
+        "PORTS",
+        "    The fabric ports: name, provider, send policy, frame size, sessions and their limit.",
+        "ATTACH <port or provider> <address> resp2|resp3|sbe [CREDIT <frames>] [FRAME <bytes>]",
+        "    Open a session for the peer at an address: fi_getname() bytes, raw or as 0x and hex digits.",
+        "RESUME <session> <secret> <address> <taken> [CREDIT <frames>] [FRAME <bytes>]",
+        "    Go on with a session after a loss; <taken> is how much of its stream has arrived.",
+        "DETACH <session> <secret>",
+        "    End a session.",
+        "HELP",
+        "    This text.",
+    };
+
+    reply_array(exec->reply, ARRAY_COUNT(lines));
+    for (size_t i = 0; i < ARRAY_COUNT(lines); i++) {
+        reply_status(exec->reply, lines[i]);
+    }
+    return EXEC_DONE;
+}
+
 enum exec_result
 exec_fabric(struct exec *exec)
 {
     uint32_t count = exec->request->args_count;
+
+    if (exec_arg_is(exec, 0, "help") && count == 1) {
+        return fabric_help(exec);
+    }
 
     if (exec_arg_is(exec, 0, "ports")) {
         if (count != 1) {

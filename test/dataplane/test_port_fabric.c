@@ -9,6 +9,7 @@ what_is_no_fabric_command_is_refused(void)
 {
     open_port(calm());
     CU_ASSERT_TRUE(begins(ask("NOSUCH", NULL, NULL, NULL, NULL, NULL), "-ERR unknown subcommand"));
+    CU_ASSERT_TRUE(begins(ask("HELP", NULL, NULL, NULL, NULL, NULL), "*11\r\n+FABRIC"));
     CU_ASSERT_TRUE(begins(ask("PORTS", "x", NULL, NULL, NULL, NULL), "-ERR wrong number of arguments"));
     CU_ASSERT_TRUE(begins(ask("ATTACH", "fault", "fault:9", NULL, NULL, NULL), "-ERR wrong number of arguments"));
     CU_ASSERT_TRUE(begins(ask("ATTACH", "nosuch", "fault:9", "resp2", NULL, NULL), "-ERR no fabric port"));
