@@ -14,17 +14,20 @@
 /* Ring slots are a multiple of the schedule and at least this many times the depth, so that a batch seldom meets the
  * end of the ring. */
 #define RING_DEPTHS     8
+/* Between two looks for replies while nothing comes. */
+#define PATCHES_A_TURN  8
 
 struct connection {
     struct client *client;
     struct scanner scanner;
     struct load_random random;
     uint8_t *ring;
-    uint32_t *offsets;            /* slot_count + 1 of them */
-    uint32_t slot_count, slot;    /* the next slot to patch */
-    size_t send_from, send_to;    /* ring bytes patched and not yet sent */
-    uint64_t quota, issued, done; /* requests; quota UINT64_MAX: until the time is over */
-    uint64_t key;                 /* in order: the next one */
+    uint32_t *offsets; /* slot_count + 1 of them */
+    uint32_t slot_count;
+    uint32_t issue_slot, patch_slot; /* next to send, next to patch; those between are ready */
+    size_t send_from, send_to;       /* ring bytes issued and not yet sent */
+    uint64_t quota, issued, done;    /* requests; quota UINT64_MAX: until the time is over */
+    uint64_t key;                    /* in order: the next one */
     uint64_t sample_at, sample_begin;
     int64_t progress_ns; /* when replies last came, as seen by the clock turns */
     uint64_t progress_done;
@@ -76,17 +79,27 @@ generator_schedule(const struct load_op *ops, uint32_t op_count, uint8_t schedul
 static void
 connection_patch(struct worker *worker, struct connection *connection)
 {
-    uint32_t op = worker->schedule[connection->slot % worker->schedule_count];
+    uint32_t slot = connection->patch_slot++;
+    uint32_t op = worker->schedule[slot % worker->schedule_count];
     uint64_t key;
     if (worker->plan->in_order) {
         key = connection->key++ % worker->plan->keys;
     } else {
         key = load_random_below(&connection->random, worker->plan->keys);
     }
-    load_patch(connection->ring + connection->offsets[connection->slot], &worker->templates[op], key,
-               &connection->random, worker->pool);
-    connection->slot++;
-    connection->send_to = connection->offsets[connection->slot];
+    load_patch(connection->ring + connection->offsets[slot], &worker->templates[op], key, &connection->random,
+               worker->pool);
+}
+
+/* While nothing comes: patch some of what will be sent next, up to the end of the ring. */
+static void
+connection_patch_ahead(struct worker *worker, struct connection *connection)
+{
+    for (int i = 0; i < PATCHES_A_TURN && connection->patch_slot < connection->slot_count &&
+                    connection->patch_slot - connection->issue_slot < worker->plan->depth;
+         i++) {
+        connection_patch(worker, connection);
+    }
 }
 
 /* Send what is patched. False: broken. */
@@ -121,17 +134,20 @@ connection_issue(struct worker *worker, struct connection *connection)
         return true;
     }
     while (due > 0) {
-        if (connection->slot == connection->slot_count) {
+        if (connection->issue_slot == connection->slot_count) {
             if (!connection_send(connection)) {
                 return false;
             }
             if (connection->send_from < connection->send_to) {
                 return true;
             }
-            connection->slot = 0;
+            connection->issue_slot = connection->patch_slot = 0;
             connection->send_from = connection->send_to = 0;
         }
-        connection_patch(worker, connection);
+        if (connection->issue_slot == connection->patch_slot) {
+            connection_patch(worker, connection);
+        }
+        connection->send_to = connection->offsets[++connection->issue_slot];
         connection->issued++;
         due--;
     }
@@ -150,6 +166,7 @@ connection_receive(struct worker *worker, struct connection *connection)
         return false;
     }
     if (view.bytes == 0) {
+        connection_patch_ahead(worker, connection);
         return true;
     }
     client_raw_take(connection->client, scanner_scan(&connection->scanner, view));
