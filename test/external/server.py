@@ -22,7 +22,7 @@ READY_S = 30  # a sanitizer build on a busy machine
 SKIPPED = 77  # what tools/check reads as "cannot run here"; the last line printed says why
 
 # Small, so that a test machine is not asked for half its memory; a test's own settings come after these and win.
-DEFAULTS = ("streams.port=0", "memory.reserve=1GiB", "memory.ahead=16MiB", "store.keys_expected=100000", "log.ready=json")
+DEFAULTS = ("streams.port=0", "memory.reserve=1GiB", "memory.ahead=8MiB", "store.keys_expected=100000", "log.ready=json")
 
 
 class ServerError(Exception):
