@@ -276,10 +276,10 @@ magazine_spill(struct memory_cache *cache, uint32_t class_index)
 }
 
 static void *
-cache_refused(struct memory_cache *cache)
+cache_refused(struct memory_cache *cache, bool for_ever)
 {
-    bool exhausted = load_relaxed(&cache->memory->exhausted);
-    cache->refusal = exhausted ? MEMORY_AT_LIMIT : MEMORY_NO_PAGE;
+    for_ever = for_ever || load_relaxed(&cache->memory->exhausted);
+    cache->refusal = for_ever ? MEMORY_AT_LIMIT : MEMORY_NO_PAGE;
     counter_add(&cache->page_misses, 1);
     return NULL;
 }
@@ -288,7 +288,7 @@ static inline void *
 cache_take(struct memory_cache *cache, size_t bytes, bool reserve)
 {
     if (UNLIKELY(bytes > MEMORY_BLOCK_MAX)) {
-        return cache_refused(cache);
+        return cache_refused(cache, true);
     }
     uint32_t class_index = memory_class(bytes), class_bytes = cache->memory->classes[class_index].bytes;
     void *block;
@@ -302,7 +302,7 @@ cache_take(struct memory_cache *cache, size_t bytes, bool reserve)
         block = memory_page_take(cache->memory, class_index, reserve);
     }
     if (UNLIKELY(block == NULL)) {
-        return cache_refused(cache);
+        return cache_refused(cache, false);
     }
     memory_unpoison(block, bytes);
     counter_add(&cache->taken_bytes, class_bytes);

@@ -199,31 +199,40 @@ class_sweep(struct memory *memory, uint32_t class_index, uint32_t keep)
 }
 
 /* The depot's chains go home, so that their slabs can become wholly free. */
-static void
+static bool
 class_empty_depot(struct memory *memory, uint32_t class_index)
 {
+    bool found = false;
     for (uint32_t i = 0; i < MEMORY_DEPOT_CHAINS; i++) {
         void *block = (void *)exchange_acq_rel(&memory->classes[class_index].depot[i], (uintptr_t)0);
+        found = found || block != NULL;
         while (block != NULL) {
             void *next = memory_linked(block);
             memory_slab_give(memory, class_index, block, block, 1);
             block = next;
         }
     }
+    return found;
 }
 
-static void
+/* True: something was found, and a taker that was refused meanwhile may find it too. */
+static bool
 memory_sweep(struct memory *memory, bool pressure)
 {
+    uint32_t keep = pressure ? 0 : 1;
+    bool found = false;
     for (uint32_t i = 0; i < MEMORY_CLASSES; i++) {
         if (pressure && i < MEMORY_SMALL_CLASSES) {
-            class_empty_depot(memory, i);
+            found = class_empty_depot(memory, i) || found;
         }
-        uint32_t keep = pressure ? 0 : 1;
         if ((int32_t)load_relaxed(&memory->classes[i].empty_spans) > (int32_t)keep) {
+            /* A class's stack looks empty while it is swept: whoever is refused then is told to wait. */
+            store_relaxed(&memory->exhausted, false);
             class_sweep(memory, i, keep);
+            found = true;
         }
     }
+    return found;
 }
 
 /* ---- pages between the system and the lcores ---- */
@@ -316,11 +325,12 @@ memory_manage(struct memory *memory)
     uint32_t turn = memory->manage_turn++;
 
     store_relaxed(&memory->pressure, full);
+    bool found = false;
     if (full || low || turn % MANAGE_SWEEP_TURNS == 0) {
-        memory_sweep(memory, full);
+        found = memory_sweep(memory, full);
     }
-    /* at the limit, and nothing became free in a whole turn of the management core: tell writers not to wait */
-    store_relaxed(&memory->exhausted, full && load_relaxed(&memory->pages_used) + kept >= limit);
+    /* At the limit, and nothing became free in a whole turn of the management core: tell writers not to wait. */
+    store_relaxed(&memory->exhausted, full && !found);
     store_relaxed(&memory->over_limit, memory_used(memory) >= (uint64_t)(limit - kept) << MEMORY_PAGE_SHIFT);
 
     uint64_t populated = memory_populate(memory, MANAGE_PAGES_A_CALL);

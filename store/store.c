@@ -171,6 +171,7 @@ struct record *
 store_record(struct store_member *member, enum record_type type, struct slice key, size_t value_bytes,
              int64_t expires_at_ms)
 {
+    assert(key.bytes <= LIMIT_KEY_BYTES);
     bool expires = expires_at_ms != RECORD_NO_EXPIRY;
     size_t bytes = RECORD_HEADER_BYTES + (expires ? sizeof(int64_t) : 0) + key.bytes + value_bytes;
     bool reserve = bytes <= member->shrink_bytes;

@@ -21,6 +21,20 @@ pages_map(size_t bytes)
     return pages == MAP_FAILED ? NULL : pages;
 }
 
+/* The store itself, its directory and limbo count against memory.limit too. */
+static uint64_t
+store_fixed_bytes(const struct store *store)
+{
+    return sizeof(*store) + store->index.fixed_bytes + store->member_count * LIMBO_BLOCKS * sizeof(uint64_t);
+}
+
+static uint64_t
+store_limit_left(const struct store *store, uint64_t limit_bytes)
+{
+    uint64_t fixed_bytes = store_fixed_bytes(store);
+    return limit_bytes > fixed_bytes ? limit_bytes - fixed_bytes : 0;
+}
+
 int
 store_open(const struct store_config *config, struct store **out)
 {
@@ -40,7 +54,9 @@ store_open(const struct store_config *config, struct store **out)
         rc = index_open(&store->index, config->memory.reserve_bytes, config->keys_expected);
     }
     if (rc == 0) {
-        rc = memory_open(&config->memory, &store->memory);
+        struct memory_config memory = config->memory;
+        memory.limit_bytes = store_limit_left(store, memory.limit_bytes);
+        rc = memory_open(&memory, &store->memory);
     }
     if (rc != 0) {
         store_close(store);
@@ -127,7 +143,7 @@ store_set_published(struct store *store, store_published_fn published, void *con
 void
 store_set_limit(struct store *store, uint64_t limit_bytes)
 {
-    memory_set_limit(store->memory, limit_bytes);
+    memory_set_limit(store->memory, store_limit_left(store, limit_bytes));
 }
 
 const char *
@@ -184,6 +200,7 @@ store_stats(const struct store *store, struct store_stats *out)
     out->stalled_member = load_relaxed(&store->stalled_member);
     out->stalled_ms = load_relaxed(&store->stalled_ms);
     memory_stats(store->memory, &out->memory);
+    out->memory.limit_bytes += store_fixed_bytes(store);
 }
 
 static uint64_t

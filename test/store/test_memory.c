@@ -252,6 +252,34 @@ a_lowered_limit_refuses_at_once_and_returns_free_pages(void)
     shut();
 }
 
+/* With hugetlb pages where the machine has enough free (echo 32 > /proc/sys/vm/nr_hugepages), else transparent ones. */
+static void
+huge_pages_behave_like_others(void)
+{
+    struct memory_config config = {
+        .reserve_bytes = 32 * MIB, .limit_bytes = 32 * MIB, .ahead_bytes = 4 * MIB, .huge_pages = true
+    };
+    CHECK(memory_open(&config, &memory) == 0);
+    cache = memory_join(memory, 0);
+    other = memory_join(memory, 1);
+    static void *blocks[64];
+    for (uint32_t round = 0; round < 3; round++) {
+        uint32_t count = fill(1000000, blocks, ARRAY_COUNT(blocks), false);
+        CU_ASSERT(count > 20);
+        uint64_t huge = stats_now().huge_page_bytes;
+        CU_ASSERT(huge == 0 || huge == stats_now().populated_bytes);
+        for (uint32_t i = 0; i < count; i++) {
+            memset(blocks[i], (int)round, 1000000);
+            memory_give(cache, blocks[i], 1000000);
+        }
+        for (uint32_t i = 0; i < 1000; i++) {
+            memory_manage(memory);
+        }
+        CU_ASSERT(stats_now().populated_bytes <= 12 * MIB);
+    }
+    shut();
+}
+
 static void
 a_member_that_leaves_keeps_nothing(void)
 {
@@ -290,6 +318,7 @@ main(void)
     CU_ADD_TEST(suite, what_one_class_gave_back_serves_another);
     CU_ADD_TEST(suite, pages_beyond_the_need_go_back_to_the_system_and_come_again);
     CU_ADD_TEST(suite, a_lowered_limit_refuses_at_once_and_returns_free_pages);
+    CU_ADD_TEST(suite, huge_pages_behave_like_others);
     CU_ADD_TEST(suite, a_member_that_leaves_keeps_nothing);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
