@@ -21,6 +21,7 @@ struct endpoint_config {
     const char *provider;
     const char *node;            /* local address to bind, or NULL */
     const char *domain;          /* device, or NULL: the first */
+    uint32_t rx_post;            /* receive slots that open() posts, the first ones; 0: all */
     uint32_t rx_slots, tx_slots; /* 0: ENDPOINT_RX_SLOTS, ENDPOINT_TX_SLOTS, or what the provider can */
     uint32_t frame_bytes;        /* 0: 4096 on shm, else the smaller of 8192 and the provider's maximum */
     enum endpoint_send send;
@@ -57,7 +58,8 @@ struct endpoint_event {
 enum endpoint_status { ENDPOINT_OK, ENDPOINT_AGAIN, ENDPOINT_FAILED };
 
 struct endpoint_ops {
-    /* 0, or -errno with a sentence in `why` that names what is missing and the remedy. All receive slots are posted.
+    /* 0, or -errno with a sentence in `why` that names what is missing and the remedy. Receive slots are posted as
+     * asked.
      * ENDPOINT_SEND_INJECT is refused where a whole frame cannot be injected. */
     int (*open)(const struct endpoint_config *config, struct endpoint **out, char *why, size_t why_bytes);
     void (*close)(struct endpoint *endpoint);

@@ -345,7 +345,7 @@ promise_short_messages(struct endpoint *endpoint)
 #endif
 
 static int
-start(struct endpoint *endpoint, char *why, size_t why_bytes)
+start(struct endpoint *endpoint, uint32_t rx_post, char *why, size_t why_bytes)
 {
     struct endpoint_info *info = &endpoint->info;
     size_t address_bytes = sizeof(info->address);
@@ -360,10 +360,11 @@ start(struct endpoint *endpoint, char *why, size_t why_bytes)
         return refuse(info->provider, "fi_getname", rc, why, why_bytes);
     }
     info->address_bytes = (uint32_t)address_bytes;
-    for (uint32_t slot = 0; slot < info->rx_slots; slot++) {
+    uint32_t count = rx_post != 0 ? MIN(rx_post, info->rx_slots) : info->rx_slots;
+    for (uint32_t slot = 0; slot < count; slot++) {
         if (fabric_post(endpoint, slot) != ENDPOINT_OK) {
             snprintf(why, why_bytes, "provider '%s' takes only %u of %u receive slots: lower rx_slots of the port",
-                     info->provider, slot, info->rx_slots);
+                     info->provider, slot, count);
             return -ENOSPC;
         }
     }
@@ -419,7 +420,7 @@ fabric_open(const struct endpoint_config *config, struct endpoint **out, char *w
         rc = refuse(config->provider, "calloc", -ENOMEM, why, why_bytes);
         goto out;
     }
-    rc = start(endpoint, why, why_bytes);
+    rc = start(endpoint, config->rx_post, why, why_bytes);
 out:
     if (rc != 0) {
         fabric_close(endpoint);

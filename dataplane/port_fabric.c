@@ -10,19 +10,22 @@ slot_token(uint32_t slot)
 void
 fabric_repost(struct fabric_port *port, uint32_t slot)
 {
-    if (UNLIKELY(port->ops->post(port->endpoint, slot) != ENDPOINT_OK)) {
-        port->rx_unposted[port->rx_unposted_count++] = slot; /* tried again every poll */
+    if (LIKELY(port->rx_posted < fabric_rx_target(port)) && port->ops->post(port->endpoint, slot) == ENDPOINT_OK) {
+        port->rx_posted++;
+    } else {
+        port->rx_unposted[port->rx_unposted_count++] = slot;
     }
 }
 
 static void
 repost_rest(struct fabric_port *port)
 {
-    while (UNLIKELY(port->rx_unposted_count > 0)) {
+    while (UNLIKELY(port->rx_posted < fabric_rx_target(port) && port->rx_unposted_count > 0)) {
         if (port->ops->post(port->endpoint, port->rx_unposted[port->rx_unposted_count - 1]) != ENDPOINT_OK) {
             return;
         }
         port->rx_unposted_count--;
+        port->rx_posted++;
     }
 }
 
@@ -203,9 +206,11 @@ handle_event(struct fabric_port *port, const struct endpoint_event *event)
 {
     switch (event->kind) {
     case ENDPOINT_RECEIVED:
+        port->rx_posted--;
         receive_frame(port, event);
         break;
     case ENDPOINT_RECEIVE_FAILED: /* too long for the slot, or its connection broke: whose it was nobody knows */
+        port->rx_posted--;
         counter_add(&port->port.lcore->counters->fabric_frames_bad, 1);
         fabric_repost(port, event->slot);
         break;

@@ -23,6 +23,7 @@ endpoint_open(struct fabric_port *port, char *why, size_t why_bytes)
         .provider = settings->provider,
         .node = settings->node[0] != '\0' ? settings->node : NULL,
         .domain = settings->domain[0] != '\0' ? settings->domain : NULL,
+        .rx_post = FABRIC_SPARE_RX,
         .rx_slots = (uint32_t)settings->rx_slots,
         .tx_slots = (uint32_t)settings->tx_slots,
         .frame_bytes = (uint32_t)settings->frame_bytes,
@@ -57,6 +58,7 @@ shares_settle(struct fabric_port *port, char *why, size_t why_bytes)
                  info->rx_slots, info->tx_slots);
         return -EINVAL;
     }
+    port->rx_share = rx_share;
     port->credit = (uint16_t)MIN(rx_share - FABRIC_CONTROL_RX, FRAME_WINDOW);
     port->tx_cap = MAX(info->tx_slots / 8, port->tx_share);
     port->tx_reserved = port->tx_share * port->seat_count;
@@ -95,6 +97,10 @@ tables_open(struct fabric_port *port, char *why, size_t why_bytes)
     }
     for (uint32_t i = info->tx_slots; i > 0; i--) {
         port->tx_free[port->tx_free_count++] = i - 1;
+    }
+    port->rx_posted = fabric_rx_target(port);
+    for (uint32_t i = info->rx_slots; i > port->rx_posted; i--) {
+        port->rx_unposted[port->rx_unposted_count++] = i - 1;
     }
     port->waiting_tail = &port->waiting;
     port->asks_tail = &port->asks;

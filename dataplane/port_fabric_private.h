@@ -25,6 +25,7 @@
 #define FABRIC_ACK_DELAY_US 1000    /* taken bytes are acknowledged on their own after this */
 #define FABRIC_DONE_US      100000  /* a closing session waits so long for the last acknowledgement */
 #define FABRIC_TELL_US      1000    /* a fenced client is told at most so often */
+#define FABRIC_SPARE_RX     32      /* receive slots posted beyond the sessions' shares: strangers take some */
 #define FABRIC_CONTROL_RX   2       /* receive slots of a session beyond its credit: for control frames */
 
 /* How long a lost session waits for FABRIC RESUME. Its client may need a lease to notice; one that was only silent may
@@ -119,8 +120,10 @@ struct fabric_port {
     uint8_t *inject_frame; /* frames are built here before fi_inject */
     uint32_t tries;        /* left this turn */
 
-    uint32_t *rx_unposted; /* slots that the provider did not take back yet */
-    uint32_t rx_unposted_count;
+    /* Only as many receive slots are posted as the sessions that exist may fill, so that the same few stay in cache;
+     * the others wait here, and those that the provider did not take back. */
+    uint32_t *rx_unposted;
+    uint32_t rx_unposted_count, rx_posted, rx_share;
     struct endpoint_event *stash; /* came while flushing: handled in the next poll */
     uint32_t stash_count;
 
@@ -139,6 +142,13 @@ static inline struct fabric_session *
 fabric_session_of(struct session *session)
 {
     return CONTAINER_OF(session, struct fabric_session, session);
+}
+
+/* Receive slots to be posted now. */
+static inline uint32_t
+fabric_rx_target(const struct fabric_port *port)
+{
+    return MIN(port->info.rx_slots, FABRIC_SPARE_RX + load_relaxed(&port->seats_used) * port->rx_share);
 }
 
 extern const struct port_ops fabric_port_ops;

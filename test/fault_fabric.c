@@ -362,7 +362,8 @@ fault_open(const struct endpoint_config *config, struct endpoint **out, char *wh
     endpoint->id = ++joined->ids;
     endpoint->rx_slots = config->rx_slots != 0 ? config->rx_slots : FAULT_SLOTS;
     endpoint->tx_slots = config->tx_slots != 0 ? config->tx_slots : FAULT_SLOTS;
-    for (uint32_t i = 0; i < endpoint->rx_slots; i++) {
+    uint32_t posted = config->rx_post != 0 ? MIN(config->rx_post, endpoint->rx_slots) : endpoint->rx_slots;
+    for (uint32_t i = 0; i < posted; i++) {
         endpoint->posted[i] = true;
     }
     joined->endpoints[place] = endpoint;

@@ -326,6 +326,9 @@ rig_port_is_clean(struct rig *rig)
            must_be("reserved send slots", port->tx_reserved, port->tx_share * port->seat_count) &
            must_be("overdue sends", port->overdue_in_flight, 0) &
            must_be("sends in flight", fault_endpoint_in_flight(port->endpoint), 0) &
-           must_be("receive slots not posted", fault_endpoint_unposted(port->endpoint), 0) &
+           must_be("receive slots posted", port->info.rx_slots - fault_endpoint_unposted(port->endpoint),
+                   port->rx_posted) &
+           must_be("receive slots in all", port->rx_posted + port->rx_unposted_count, port->info.rx_slots) &
+           must_be("enough receive slots posted", port->rx_posted >= FABRIC_SPARE_RX, true) &
            must_be("waiting sessions", port->waiting != NULL, 0) & must_be("events kept", port->stash_count, 0);
 }
