@@ -55,6 +55,14 @@ client_flush(struct ctl_client *client)
     return true;
 }
 
+/* What a connection reads that has no place, if it can. */
+static void
+fd_refuse(int fd)
+{
+    ssize_t sent = send(fd, REFUSAL, sizeof(REFUSAL) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)sent;
+}
+
 /* Say why and end it: bad input after this cannot be told from good. */
 static void
 client_refuse(struct ctl_client *client, const char *why)
@@ -81,6 +89,7 @@ client_line(struct ctl_client *client, char *line, size_t bytes)
     if (end == line) {
         return; /* an empty line asks nothing */
     }
+    client->active_ms = loop_now_ms();
     size_t before = client->out.used;
     if (server->line(server->context, client, line, (size_t)(end - line), &client->out) == CTL_LATER) {
         client->waiting = true;
@@ -126,6 +135,7 @@ client_lines(struct ctl_client *client)
             memmove(client->in, end + 1, client->in_bytes - bytes - 1);
             client->in_bytes -= bytes + 1;
             client->scanned = 0;
+            client->line_ms = loop_now_ms();
         }
     }
 }
@@ -144,8 +154,10 @@ client_read(struct ctl_client *client)
         return errno == EAGAIN || errno == EINTR;
     }
     client->ended = got == 0;
+    if (client->in_bytes == 0) {
+        client->line_ms = loop_now_ms();
+    }
     client->in_bytes = client->closing ? 0 : client->in_bytes + (size_t)got;
-    client->active_ms = loop_now_ms();
     return true;
 }
 
@@ -203,19 +215,66 @@ client_close(struct ctl_client *client)
 
 /* ---- connections ---- */
 
+static bool
+is_trusted(const struct ctl_server *server, uid_t uid)
+{
+    return uid == 0 || uid == server->owner;
+}
+
+/* Close the client that has been of no use for longest: no running request, and CTL_EVICT_MS of silence, so that a
+ * burst of newcomers does not close those whose request is on its way. Strangers do not push out the trusted. */
+static void
+server_make_room(struct ctl_server *server, bool trusted)
+{
+    struct ctl_client *oldest = NULL;
+    int64_t now_ms = loop_now_ms();
+
+    for (size_t i = 0; i < ARRAY_COUNT(server->clients); i++) {
+        struct ctl_client *client = server->clients[i];
+        bool idle = client != NULL && !client->waiting && (trusted || !is_trusted(server, client->uid)) &&
+                    (client->closing || now_ms - client->active_ms >= CTL_EVICT_MS);
+        if (idle && (oldest == NULL || client->active_ms < oldest->active_ms)) {
+            oldest = client;
+        }
+    }
+    if (oldest != NULL) {
+        if (client_pending(oldest) == 0) { /* else it would be read as part of an answer */
+            fd_refuse(oldest->watch.fd);
+        }
+        server->evicted++;
+        client_close(oldest);
+    }
+}
+
+/* A free place for a peer of this uid, or LIMIT_CTL_CLIENTS. */
+static size_t
+server_place(struct ctl_server *server, uid_t uid)
+{
+    bool trusted = is_trusted(server, uid);
+    size_t most = ARRAY_COUNT(server->clients) - (trusted ? 0 : CTL_KEPT), place = 0;
+
+    if (ctl_server_clients(server) >= most) {
+        server_make_room(server, trusted);
+    }
+    if (ctl_server_clients(server) >= most) {
+        return ARRAY_COUNT(server->clients);
+    }
+    while (server->clients[place] != NULL) {
+        place++;
+    }
+    return place;
+}
+
 bool
 ctl_server_take(struct ctl_server *server, int fd)
 {
     struct ucred peer = { .uid = (uid_t)-1 };
     socklen_t bytes = sizeof(peer);
-    size_t place = 0;
+    bool known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) == 0;
+    size_t place = known ? server_place(server, peer.uid) : ARRAY_COUNT(server->clients);
 
-    while (place < ARRAY_COUNT(server->clients) && server->clients[place] != NULL) {
-        place++;
-    }
-    if (place == ARRAY_COUNT(server->clients) || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &bytes) != 0) {
-        ssize_t sent = send(fd, REFUSAL, sizeof(REFUSAL) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
-        (void)sent; /* it is told if it can be */
+    if (place == ARRAY_COUNT(server->clients)) {
+        fd_refuse(fd);
         server->refused++;
         close(fd);
         return false;
@@ -263,6 +322,7 @@ ctl_server_open(struct ctl_server *server, struct loop *loop, int listen_fd, ctl
     server->loop = loop;
     server->line = line;
     server->context = context;
+    server->owner = geteuid();
     server->watch = (struct watch){ .fd = listen_fd, .events = EPOLLIN, .ready = server_ready };
     if (listen_fd >= 0) {
         loop_add(loop, &server->watch);
@@ -291,6 +351,7 @@ ctl_server_answer(struct ctl_server *server, uint64_t client_id, const char *byt
             continue;
         }
         client->waiting = false;
+        client->active_ms = loop_now_ms();
         if (count > LIMIT_CTL_OUTPUT_BYTES) {
             client_refuse(client, "the answer is too long");
         } else {
@@ -299,6 +360,21 @@ ctl_server_answer(struct ctl_server *server, uint64_t client_id, const char *byt
         client_go_on(client);
         return;
     }
+}
+
+/* A line that was begun and could have been finished. */
+static bool
+client_is_slow(struct ctl_client *client, int64_t now_ms)
+{
+    bool unread = client->waiting || client->more || client_pending(client) > OUT_SOFT_BYTES;
+
+    if (client->in_bytes == 0 || client->closing) {
+        return false;
+    }
+    if (unread) {
+        client->line_ms = now_ms; /* we are the slow ones */
+    }
+    return now_ms - client->line_ms >= CTL_LINE_MS;
 }
 
 void
@@ -319,6 +395,9 @@ ctl_server_tick(struct ctl_server *server, int64_t now_ms)
                     (!client->waiting && silent_ms >= CTL_IDLE_MS);
         if (late) {
             client_close(client);
+        } else if (client_is_slow(client, now_ms)) {
+            client_refuse(client, "the line was not finished in time");
+            client_go_on(client);
         }
     }
 }

@@ -1,7 +1,8 @@
 /* ctl_server.h - connections of the management socket: lines in, answers out, within limits. Knows no command.
  *
  * One answer at a time and client, in order. A client that does not read stops being read; one that sends too much,
- * stands still in the middle or does not read for too long is closed. One thread. */
+ * does not finish a line or does not read for too long is closed. When the places are taken, the one that has asked
+ * nothing for longest makes room, so that silent connections cannot lock the operator out. One thread. */
 #pragma once
 #include "config/limits.h"
 #include "mgmt/listener.h"
@@ -11,6 +12,9 @@
 
 #define CTL_IDLE_MS   300000 /* without a request: closed, so that forgotten connections do not use up the places */
 #define CTL_STALL_MS  30000  /* with an unread answer: closed */
+#define CTL_LINE_MS   5000   /* from a line's first byte to its end: later, it is refused */
+#define CTL_EVICT_MS  1000   /* without a request, or with an answer that stays unread: makes room when there is none */
+#define CTL_KEPT      4      /* of LIMIT_CTL_CLIENTS: for root and the uid that runs the appliance */
 #define CTL_LINGER_MS 1000   /* after an error that ends a connection: time for the client to read it */
 
 struct ctl_client;
@@ -35,11 +39,13 @@ struct ctl_client {
     size_t in_bytes, scanned;
     struct text out;
     size_t sent;
-    bool waiting; /* for ctl_server_answer() */
-    bool more;    /* whole lines are at hand */
-    bool ended;   /* the client sends no more */
-    bool closing; /* answers nothing more: what was written goes out, what comes in is dropped */
-    int64_t active_ms, close_at_ms;
+    bool waiting;      /* for ctl_server_answer() */
+    bool more;         /* whole lines are at hand */
+    bool ended;        /* the client sends no more */
+    bool closing;      /* answers nothing more: what was written goes out, what comes in is dropped */
+    int64_t active_ms; /* joined, last asked with a whole line, or last took some of an answer */
+    int64_t line_ms;   /* first byte of the line at hand */
+    int64_t close_at_ms;
 };
 
 struct ctl_server {
@@ -48,9 +54,10 @@ struct ctl_server {
     ctl_line_fn line;
     void *context;
     struct ctl_client *clients[LIMIT_CTL_CLIENTS];
+    uid_t owner; /* who may have the places that are kept, besides root */
     uint64_t ids;
-    uint64_t accepted, refused, closed_for_cause; /* counters */
-    int64_t paused_until_ms;                      /* out of descriptors: no accept before */
+    uint64_t accepted, refused, evicted, closed_for_cause; /* counters */
+    int64_t paused_until_ms;                               /* out of descriptors: no accept before */
 };
 
 /* Serve `listen_fd`, which stays the caller's. */

@@ -73,12 +73,14 @@ ctl_stats(struct ctl_request *request)
                                                 "unit", unit, "help", help));
     STORE_STATS_TABLE(STORE_ROW)
 #undef STORE_ROW
-    request->result = json_pack(
-        "{s:f,s:o,s:o,s:o,s:{s:I,s:I,s:I,s:I,s:I,s:I}}", "uptime_s", (double)(loop_now_ms() - mgmt->ready_ms) / 1000,
-        "counters", counters, "store", store_rows, "commands", command_rows(mgmt), "management", "connections_accepted",
-        (json_int_t)mgmt->streams.accepted, "connections_refused", (json_int_t)mgmt->streams.refused, "answers",
-        (json_int_t)mgmt->answers.served, "clients_accepted", (json_int_t)mgmt->ctl.accepted, "clients_refused",
-        (json_int_t)mgmt->ctl.refused, "clients_closed_for_cause", (json_int_t)mgmt->ctl.closed_for_cause);
+    request->result =
+        json_pack("{s:f,s:o,s:o,s:o,s:{s:I,s:I,s:I,s:I,s:I,s:I,s:I}}", "uptime_s",
+                  (double)(loop_now_ms() - mgmt->ready_ms) / 1000, "counters", counters, "store", store_rows,
+                  "commands", command_rows(mgmt), "management", "connections_accepted",
+                  (json_int_t)mgmt->streams.accepted, "connections_refused", (json_int_t)mgmt->streams.refused,
+                  "answers", (json_int_t)mgmt->answers.served, "clients_accepted", (json_int_t)mgmt->ctl.accepted,
+                  "clients_refused", (json_int_t)mgmt->ctl.refused, "clients_closed_for_cause",
+                  (json_int_t)mgmt->ctl.closed_for_cause, "clients_evicted", (json_int_t)mgmt->ctl.evicted);
     return CTL_DONE;
 }
 

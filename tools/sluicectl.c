@@ -324,8 +324,7 @@ run_shutdown(const struct options *options)
         return EXIT_GOOD;
     }
     if (!call_wait_for_end(most_s)) {
-        fputs("sluicectl: the appliance has not ended in time\n", stderr);
-        return EXIT_BAD;
+        fail(EXIT_BAD, "the appliance has not ended in time");
     }
     if (!options->json) {
         puts("stopped");
@@ -367,7 +366,7 @@ print_usage(void)
     puts("\n"
          "  -S, --socket PATH      management socket (else $SLUICE_CTL, else the default one)\n"
          "  -t, --timeout SECONDS  longest wait for an answer (5)\n"
-         "  -j, --json             the answer as one line of JSON\n"
+         "  -j, --json             the answer as one line of JSON; errors too, on stderr, with a member \"error\"\n"
          "  -a, --all              with what is 0\n"
          "  -l, --long             with more columns\n"
          "      --version, --help\n"
@@ -387,8 +386,7 @@ static _Noreturn void
 usage_error(const char *what, const char *value)
 {
     char quoted[QUOTE_BYTES];
-    fprintf(stderr, "sluicectl: %s %s\ntry: sluicectl --help\n", what, quote_text(quoted, value));
-    exit(EXIT_USAGE);
+    fail(EXIT_USAGE, "%s %s; try: sluicectl --help", what, quote_text(quoted, value));
 }
 
 static double
@@ -474,11 +472,11 @@ take_option(struct options *options, int option)
         print_usage();
         exit(EXIT_GOOD);
     default:
-        fputs("try: sluicectl --help\n", stderr);
-        exit(EXIT_USAGE);
+        fail(EXIT_USAGE, "wrong option or no value for it; try: sluicectl --help");
     }
 }
 
+#define OPTIONS "S:t:jalh"
 static uint32_t
 read_options(struct options *options, int argc, char **argv)
 {
@@ -502,7 +500,17 @@ read_options(struct options *options, int argc, char **argv)
     uint32_t needs = 0;
     int option;
 
-    while ((option = getopt_long(argc, argv, "S:t:jalh", longs, NULL)) != -1) {
+    /* How an error is said depends on -j, which may come behind what is wrong. */
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, OPTIONS, longs, NULL)) != -1) {
+        if (option == 'j') {
+            fail_in_json();
+            options->json = true;
+        }
+    }
+    opterr = !options->json;
+    optind = 0;
+    while ((option = getopt_long(argc, argv, OPTIONS, longs, NULL)) != -1) {
         needs |= take_option(options, option);
     }
     return needs;
@@ -528,7 +536,8 @@ find_command(char **words, int count, int *used)
         near = "config show";
     }
     if (near != NULL) {
-        fprintf(stderr, "sluicectl: did you mean \"%s\"?\n", near);
+        char quoted[QUOTE_BYTES];
+        fail(EXIT_USAGE, "unknown command %s, did you mean \"%s\"?", quote_text(quoted, words[0]), near);
     }
     usage_error("unknown command", words[0]);
 }
@@ -541,6 +550,9 @@ main(int argc, char **argv)
     int used;
 
     if (optind == argc) {
+        if (options.json) {
+            fail(EXIT_USAGE, "no command; try: sluicectl --help");
+        }
         print_usage();
         return EXIT_USAGE;
     }
@@ -558,8 +570,7 @@ main(int argc, char **argv)
     call_open(&options);
     int status = command->run(&options);
     if (fflush(stdout) != 0) {
-        fputs("sluicectl: cannot write the output\n", stderr);
-        return EXIT_BAD;
+        fail(EXIT_BAD, "cannot write the output");
     }
     return status;
 }

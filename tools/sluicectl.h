@@ -22,6 +22,11 @@ struct options {
 
 /* ---- sluicectl_call.c: one connection ---- */
 
+/* From now on errors are one line of JSON on stderr, as the appliance would say it: version, ok and error. */
+void fail_in_json(void);
+/* Say what is wrong on stderr and end the program. */
+_Noreturn void fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
 /* Connect once; later calls use the same connection. Ends the program with EXIT_NOBODY. */
 void call_open(const struct options *options);
 /* Ask and wait for the answer; `args` is taken over, may be NULL. Ends the program with EXIT_BAD when the appliance

@@ -4,6 +4,7 @@
 #include "tools/sluicectl.h"
 #include <errno.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <time.h>
@@ -11,6 +12,7 @@
 
 static int connection = -1;
 static char path[256];
+static bool errors_in_json;
 
 static double
 now_s(void)
@@ -20,10 +22,33 @@ now_s(void)
     return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-static _Noreturn void
-fail(int status, const char *what)
+void
+fail_in_json(void)
 {
-    fprintf(stderr, "sluicectl: %s\n", what);
+    errors_in_json = true;
+}
+
+void
+fail(int status, const char *format, ...)
+{
+    char what[1024];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(what, sizeof(what), format, args);
+    va_end(args);
+    fflush(stdout);
+    if (errors_in_json) {
+        json_t *line = json_pack("{s:i,s:b,s:s}", "version", CTL_VERSION, "ok", 0, "error", what);
+        if (line == NULL) { /* what was repeated is not UTF-8 */
+            line = json_pack("{s:i,s:b,s:s}", "version", CTL_VERSION, "ok", 0, "error", "an argument is not UTF-8");
+        }
+        json_dumpf(line, stderr, JSON_COMPACT);
+        fputc('\n', stderr);
+        json_decref(line);
+    } else {
+        fprintf(stderr, "sluicectl: %s\n", what);
+    }
     exit(status);
 }
 
@@ -53,7 +78,6 @@ try_connect(const char *to)
 void
 call_open(const struct options *options)
 {
-    char text[512];
     int error;
 
     if (connection >= 0) {
@@ -71,9 +95,8 @@ call_open(const struct options *options)
         return;
     }
     if (error != 0) {
-        snprintf(text, sizeof(text), "cannot connect to %s: %s; -S PATH or SLUICE_CTL names another socket", path,
-                 strerror(error));
-        fail(EXIT_NOBODY, text);
+        fail(EXIT_NOBODY, "cannot connect to %s: %s; -S PATH or SLUICE_CTL names another socket", path,
+             strerror(error));
     }
 }
 
@@ -98,20 +121,22 @@ wait_for(short events, double deadline)
     }
 }
 
-static void
+/* False: the other side has closed, perhaps with a line that says why. */
+static bool
 send_line(const char *line, size_t bytes, double deadline)
 {
     while (bytes > 0) {
         wait_for(POLLOUT, deadline);
         ssize_t sent = send(connection, line, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (sent < 0 && errno != EAGAIN && errno != EINTR) {
-            fail(EXIT_NOBODY, "the appliance closed the connection");
+            return false;
         }
         if (sent > 0) {
             line += sent;
             bytes -= (size_t)sent;
         }
     }
+    return true;
 }
 
 /* One line of at most LIMIT_CTL_OUTPUT_BYTES; the caller frees it. */
@@ -131,11 +156,12 @@ receive_line(size_t *bytes, double deadline)
         if (got <= 0) {
             fail(EXIT_NOBODY, "the appliance closed the connection");
         }
-        used += (size_t)got;
-        if (line[used - 1] == '\n') {
-            *bytes = used;
+        char *end = memchr(line + used, '\n', (size_t)got);
+        if (end != NULL) {
+            *bytes = (size_t)(end - line);
             return line;
         }
+        used += (size_t)got;
         if (used > 2 * LIMIT_CTL_OUTPUT_BYTES) {
             fail(EXIT_BAD, "the answer is too long to be one of an appliance");
         }
@@ -161,8 +187,8 @@ call(const struct options *options, const char *command, json_t *args)
     }
     char *text = json_dumps(request, JSON_COMPACT);
     CHECK(text != NULL);
-    send_line(text, strlen(text), deadline);
-    send_line("\n", 1, deadline);
+    bool closed = !send_line(text, strlen(text), deadline) || !send_line("\n", 1, deadline);
+    (void)closed; /* what it said before, or the end, is what is read next */
     free(text);
     json_decref(request);
 
@@ -173,7 +199,7 @@ call(const struct options *options, const char *command, json_t *args)
         fail(EXIT_BAD, "the answer is not one of an appliance");
     }
     if (!json_is_true(json_object_get(reply, "ok"))) {
-        fail(EXIT_BAD, get_text(reply, "error"));
+        fail(EXIT_BAD, "%s", get_text(reply, "error"));
     }
     json_t *result = json_incref(json_object_get(reply, "result"));
     json_decref(reply);

@@ -94,6 +94,37 @@ class CommandLine(unittest.TestCase):
             missing = sorted(word for word in words if f"*{word}*" not in text and f"*{word} " not in text)
             self.assertEqual(missing, [], page)
 
+    def test_json_mode_says_errors_as_one_line_of_json(self):
+        for words, status in ((["-j", "nosuch"], 2), (["-j"], 2), (["lcores", "--hist", "-j"], 2), (["--nosuch", "-j"], 2),
+                              (["-t", "x", "status", "-j"], 2), (["-S", "/nonexistent/ctl.sock", "--json", "status"], 3),
+                              (["-j", "-S", "/nonexistent/ctl.sock", "status"], 3), (["-j", b"\xff\xfe"], 2)):
+            with self.subTest(words=words):
+                result = run(SLUICECTL, *words)
+                self.assertEqual((result.returncode, result.stdout), (status, ""))
+                self.assertEqual(result.stderr.count("\n"), 1)
+                said = json.loads(result.stderr)
+                self.assertEqual((said["version"], said["ok"], type(said["error"])), (1, False, str))
+        self.assertIn("/nonexistent/ctl.sock: No such file", json.loads(
+            run(SLUICECTL, "-S", "/nonexistent/ctl.sock", "-j", "status").stderr)["error"])
+
+    def test_sluicectl_says_what_the_appliance_said_before_it_closed(self):
+        with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(f"{folder}/ctl.sock")
+            listener.listen()
+            said = '{"version":1,"ok":false,"error":"too many management clients"}\n'
+            for words, line, errors, status in (([], said, "sluicectl: too many management clients\n", 1),
+                                                (["-j"], said, said, 1),
+                                                ([], "", "sluicectl: the appliance closed the connection\n", 3)):
+                for read_first in (False, True):
+                    program = subprocess.Popen([SLUICECTL, "-S", f"{folder}/ctl.sock", *words, "status"], text=True,
+                                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+                    with listener.accept()[0] as connection:
+                        if read_first:
+                            connection.recv(10)  # what it has not read of the request makes closing a reset
+                        connection.sendall(line.encode())
+                    stdout, stderr = program.communicate(timeout=END_S)
+                    self.assertEqual((program.returncode, stdout, stderr), (status, "", errors))
+
     def test_check_says_good_or_what_is_wrong(self):
         result = run(SLUICED, "--check", "--set", "streams.port=1")
         self.assertEqual((result.returncode, result.stdout), (0, "built-in settings: good\n"))
@@ -332,6 +363,21 @@ class ManagementSocket(unittest.TestCase):
         self.assertEqual(answered + refused, 1000)
         self.assertGreaterEqual(answered, 64)
         self.assertEqual(self.server.sluicectl("alive"), "alive\n")
+
+    def test_silent_clients_do_not_lock_the_operator_out(self):
+        silent = [ctl_connect(self.server) for _ in range(64)]
+        for connection in silent:
+            connection.sendall(b"sta")
+        time.sleep(1.5)  # more than CTL_EVICT_MS, less than CTL_LINE_MS
+        for _ in range(3):
+            self.assertEqual(self.server.sluicectl("alive"), "alive\n")
+        evicted = self.server.ctl("stats")["management"]["clients_evicted"]
+        self.assertGreaterEqual(evicted, 1)
+        said = [read_all(connection) for connection in silent]  # CTL_LINE_MS ends the rest
+        self.assertEqual({json.loads(line)["error"] for line in said},
+                         {"too many management clients", "the line was not finished in time"})
+        for connection in silent:
+            connection.close()
 
     def test_text_for_people(self):
         with ctl_connect(self.server) as connection:

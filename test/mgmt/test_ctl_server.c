@@ -402,6 +402,122 @@ a_client_that_left_gets_no_later_answer(void)
 }
 
 static void
+a_line_must_be_finished_in_time_however_it_trickles(void)
+{
+    begin();
+    int fd = join();
+    struct ctl_client *client = server.clients[0];
+    say(fd, "s");
+    int64_t begun_ms = client->line_ms;
+    CU_ASSERT(begun_ms > 0);
+    client->line_ms = begun_ms -= 3000; /* as if that had been so long ago */
+    say(fd, "t");
+    CU_ASSERT_EQUAL(client->line_ms, begun_ms);
+    ctl_server_tick(&server, begun_ms + CTL_LINE_MS - 1);
+    CU_ASSERT_EQUAL(hear(fd), 0);
+    ctl_server_tick(&server, begun_ms + CTL_LINE_MS);
+    hear(fd);
+    CU_ASSERT_STRING_EQUAL(text, "{\"version\":1,\"ok\":false,\"error\":\"the line was not finished in time\"}\n");
+    ctl_server_tick(&server, loop_now_ms() + CTL_LINGER_MS);
+    CU_ASSERT_EQUAL(ctl_server_clients(&server), 0);
+    close(fd);
+
+    fd = join(); /* the time of a second line begins with it, and none runs while an answer is due */
+    client = server.clients[0];
+    say(fd, "one\nlater\ntw");
+    ctl_server_tick(&server, client->line_ms + CTL_LINE_MS + 1);
+    CU_ASSERT_EQUAL(ctl_server_clients(&server), 1);
+    CU_ASSERT_FALSE(client->closing);
+    close(fd);
+    end();
+}
+
+/* Every place but those from `count` on has been silent for longer than CTL_EVICT_MS, number 0 for longest. */
+static void
+age(size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        server.clients[i]->active_ms -= CTL_EVICT_MS + 1000 - (int64_t)i;
+    }
+}
+
+static void
+the_longest_silent_client_makes_room(void)
+{
+    int fds[LIMIT_CTL_CLIENTS], fd;
+
+    begin();
+    for (size_t i = 0; i < LIMIT_CTL_CLIENTS; i++) {
+        fds[i] = join();
+    }
+    say(fds[0], "later\n"); /* it has a running request: it stays, however old */
+    say(fds[1], "sta");     /* half a line is none */
+    age(LIMIT_CTL_CLIENTS);
+    say(fds[2], "asked\n");
+    fd = join();
+    CU_ASSERT_EQUAL(server.evicted, 1);
+    CU_ASSERT_EQUAL(server.refused, 0);
+    hear(fds[1]);
+    CU_ASSERT_STRING_EQUAL(text, "{\"version\":1,\"ok\":false,\"error\":\"too many management clients\"}\n");
+    say(fd, "in\n");
+    hear(fd);
+    CU_ASSERT_STRING_EQUAL(text, "<in>\n");
+    for (size_t i = 3; i < LIMIT_CTL_CLIENTS; i++) { /* all of the silent ones */
+        CU_ASSERT(join_or(NULL) >= 0);
+        CU_ASSERT_EQUAL(hear(fds[i]) > 0, true);
+    }
+    CU_ASSERT_EQUAL(hear(fds[0]), 0);
+    CU_ASSERT_EQUAL(hear(fds[2]), 10 - 2);
+    CU_ASSERT_EQUAL(join_or(NULL), -1); /* the rest is busy or new */
+    CU_ASSERT_EQUAL(server.evicted, LIMIT_CTL_CLIENTS - 2);
+    CU_ASSERT_EQUAL(server.refused, 1);
+    end();
+}
+
+/* A connection of somebody who is neither root nor the owner. */
+static int
+join_as_stranger(void)
+{
+    uid_t self = geteuid();
+    int ends[2];
+
+    server.owner = self + 1;
+    CU_ASSERT_EQUAL_FATAL(self == 0 ? seteuid(65534) : 0, 0); /* the kernel notes the uid of socketpair() */
+    int made = socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends);
+    CU_ASSERT_EQUAL_FATAL(self == 0 ? seteuid(0) : 0, 0);
+    CU_ASSERT_EQUAL_FATAL(made, 0);
+    bool taken = ctl_server_take(&server, ends[1]);
+    server.owner = self;
+    if (!taken) {
+        close(ends[0]);
+    }
+    return taken ? ends[0] : -1;
+}
+
+static void
+strangers_leave_places_for_root_and_the_owner(void)
+{
+    begin();
+    for (int i = 0; i < LIMIT_CTL_CLIENTS - CTL_KEPT; i++) {
+        CU_ASSERT(join_as_stranger() >= 0);
+    }
+    CU_ASSERT_EQUAL(join_as_stranger(), -1);
+    for (int i = 0; i < CTL_KEPT; i++) {
+        CU_ASSERT(join_or(NULL) >= 0);
+    }
+    CU_ASSERT_EQUAL(join_or(NULL), -1);
+    for (int i = LIMIT_CTL_CLIENTS - CTL_KEPT; i < LIMIT_CTL_CLIENTS; i++) { /* the owner's, silent */
+        server.clients[i]->active_ms -= 10 * CTL_EVICT_MS;
+        server.clients[i]->uid = 0;
+    }
+    CU_ASSERT_EQUAL(join_as_stranger(), -1);
+    CU_ASSERT_EQUAL(server.evicted, 0);
+    CU_ASSERT(join_or(NULL) >= 0);
+    CU_ASSERT_EQUAL(server.evicted, 1);
+    end();
+}
+
+static void
 silence_gives_the_place_back_but_waiting_does_not(void)
 {
     begin();
@@ -446,6 +562,9 @@ main(void)
     CU_ADD_TEST(suite, places_are_limited_and_come_back);
     CU_ADD_TEST(suite, later_answers_keep_the_order);
     CU_ADD_TEST(suite, a_client_that_left_gets_no_later_answer);
+    CU_ADD_TEST(suite, a_line_must_be_finished_in_time_however_it_trickles);
+    CU_ADD_TEST(suite, the_longest_silent_client_makes_room);
+    CU_ADD_TEST(suite, strangers_leave_places_for_root_and_the_owner);
     CU_ADD_TEST(suite, silence_gives_the_place_back_but_waiting_does_not);
     CU_ADD_TEST(suite, peers_are_known_by_the_kernel);
     CU_basic_set_mode(CU_BRM_NORMAL);
