@@ -5,6 +5,7 @@
 #include "dataplane/dataplane.h"
 
 #define OUTPUT_BUDGET_BYTES (1 * MIB) /* replies of one burst: copying more would take longer than a turn may */
+#define RETRY_MS            1000      /* a request that cannot run comes again for so long */
 #define SPANS_BYTES         ((LIMIT_REQUEST_ARGS + 1) * sizeof(struct resp_span))
 #define CANNOT_RUN          (SESSION_PARKED | SESSION_RETRY | SESSION_FULL | SESSION_CLOSING | SESSION_DEAD)
 
@@ -306,7 +307,6 @@ execute(struct burst_entry *entry, struct lcore *lcore)
         .progress = session->progress,
     };
     session->last_command = (int16_t)command->id;
-    session->requests++;
     enum exec_result result = exec_table[command->id](&exec);
 
     if (UNLIKELY(result == EXEC_RETRY)) {
@@ -315,6 +315,7 @@ execute(struct burst_entry *entry, struct lcore *lcore)
     } else {
         session->attempt = 0;
         session->progress = (struct exec_progress){ 0 };
+        session->retry_since_ms = 0;
     }
     return result;
 }
@@ -333,6 +334,32 @@ has_answer_room(struct session *session)
     return sink_reserve(&session->out.sink, SINK_CONTIGUOUS_BYTES) != NULL;
 }
 
+/* A request that comes again and again finds an end: the client is told. False: give up. */
+static bool
+may_come_again(struct session *session, const struct lcore *lcore, bool starved)
+{
+    if (starved) {
+        return session_may_starve(session);
+    }
+    if (session->retry_since_ms == 0) {
+        session->retry_since_ms = lcore->now_ms;
+    }
+    return lcore->now_ms - session->retry_since_ms < RETRY_MS;
+}
+
+/* Instead of the reply: nothing of it was sent. */
+static void
+answer_given_up(struct session *session, const struct lcore *lcore, bool starved)
+{
+    struct reply *reply = &session->reply;
+    session->attempt = 0;
+    session->progress = (struct exec_progress){ 0 };
+    session->retry_since_ms = session->starved_since_ms = 0;
+    reply_restart(reply);
+    reply_error(reply, starved || store_over_limit(lcore->store) ? ERROR_OOM : ERROR_BUSY);
+    reply_end(reply);
+}
+
 /* The reply is not to be sent as it is: the request comes again, answers later, or wrote too much. Returns what became
  * of it. */
 static enum exec_result
@@ -341,25 +368,29 @@ mend_reply(struct burst_entry *entry, struct lcore *lcore, enum exec_result resu
     struct session *session = entry->session;
     struct reply *reply = &session->reply;
     struct sink *sink = &session->out.sink;
+    bool starved = sink->failed && session->out.starved;
 
-    if (sink->failed && session->out.starved && is_repeatable(entry->request.command)) {
-        counter_add(&lcore->counters->memory_misses, 1);
+    if (starved && is_repeatable(entry->request.command)) {
         result = EXEC_RETRY;
     }
-    if (result == EXEC_RETRY || result == EXEC_LATER) {
+    if (result == EXEC_LATER || (result == EXEC_RETRY && may_come_again(session, lcore, starved))) {
         sink_rewind(sink, reply->start);
         session->flags |= result == EXEC_RETRY ? SESSION_RETRY : SESSION_PARKED;
         counter_add(result == EXEC_RETRY ? &lcore->counters->requests_retried : &lcore->counters->requests_later, 1);
         return result;
     }
-    if (!sink->failed) {
+    if (result == EXEC_RETRY) {
+        answer_given_up(session, lcore, starved);
+        result = EXEC_DONE;
+    } else if (!sink->failed) {
         reply_restart(reply);
         reply_error(reply, ERROR_TOO_LONG);
         reply_end(reply);
     }
     if (sink->failed) {
+        bool memory = session->out.starved;
         sink_rewind(sink, reply->start);
-        counter_add(&lcore->counters->closed_output_limit, 1);
+        counter_add(memory ? &lcore->counters->closed_no_memory : &lcore->counters->closed_output_limit, 1);
         session_kill(session);
     }
     return result;
@@ -388,10 +419,9 @@ run_entry(struct burst_entry *entry, struct lcore *lcore, uint64_t *cycles)
     bool roomy = has_answer_room(session);
     reply_begin(reply, entry->request.correlation);
     if (UNLIKELY(!roomy)) {
-        result = session->out.starved ? EXEC_RETRY : EXEC_DONE;
-        mend_reply(entry, lcore, result);
+        mend_reply(entry, lcore, session->out.starved ? EXEC_RETRY : EXEC_DONE);
         session_rewind(session, entry->in_offset);
-        return 0;
+        return 0; /* comes again, or its session is closed: not even an error fits */
     }
     bool refused = UNLIKELY(!runs_plainly(entry, lcore)) && refuse(entry, lcore);
     if (LIKELY(!refused)) {
@@ -418,6 +448,8 @@ run_entry(struct burst_entry *entry, struct lcore *lcore, uint64_t *cycles)
     if (UNLIKELY(end - session->out.acknowledged > LIMIT_UNAUTH_OUTPUT_BYTES)) {
         limit_output(session, lcore, end - session->out.acknowledged);
     }
+    session->requests++;
+    session->starved_since_ms = 0;
     counter_add(&lcore->counters->requests, 1);
     if (UNLIKELY(reply->is_error)) {
         counter_add(&lcore->counters->replies_error, 1);

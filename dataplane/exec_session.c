@@ -20,11 +20,14 @@ arg_is(const struct exec *exec, uint32_t index, const char *lower)
 
 /* ---- AUTH ---- */
 
-/* True when the session is now this user's. */
+/* True when the session is now this user's. Without users, "default" takes any password, as in Redis. */
 static bool
 authenticate(struct exec *exec, struct slice user, struct slice password)
 {
     struct session *session = exec->session;
+    if (exec->lcore->settings->user_count == 0 && slice_equal(user, SLICE_LITERAL("default"))) {
+        return true;
+    }
     int index = auth_check(exec->lcore->settings, user, password);
     if (index < 0) {
         counter_add(&exec->lcore->counters->auth_failures, 1);
@@ -46,8 +49,6 @@ exec_auth(struct exec *exec)
     if (exec->lcore->settings->user_count == 0 && !with_user) {
         reply_error(exec->reply, "ERR AUTH <password> called without any password configured for the default user. Are "
                                  "you sure your configuration is correct?");
-    } else if (exec->lcore->settings->user_count == 0 && slice_equal(user, SLICE_LITERAL("default"))) {
-        reply_ok(exec->reply); /* the default user without a password takes any */
     } else if (authenticate(exec, user, password)) {
         reply_ok(exec->reply);
     } else {
@@ -151,8 +152,7 @@ exec_hello(struct exec *exec)
     char scratch[3][ARG_TEXT_BYTES];
     const char *error = hello_parse(exec, &hello, scratch);
 
-    if (error == NULL && hello.with_auth && exec->lcore->settings->user_count > 0 &&
-        !authenticate(exec, hello.user, hello.password)) {
+    if (error == NULL && hello.with_auth && !authenticate(exec, hello.user, hello.password)) {
         error = ERROR_WRONGPASS;
     }
     if (error == NULL && !session_is_authenticated(session)) {

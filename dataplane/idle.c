@@ -56,7 +56,7 @@ idle_after_turn(struct lcore *lcore, uint32_t events)
     if (idle_ns < SPIN_NS) {
         return;
     }
-    if (idle_ns < YIELD_NS || lcore->settings->idle == IDLE_YIELD) {
+    if (idle_ns < YIELD_NS || lcore->settings->idle == IDLE_YIELD || store_wants_turns(lcore->store)) {
         sched_yield();
         return;
     }

@@ -43,7 +43,7 @@ later_ask(struct exec *exec, enum later_kind kind, uint32_t to)
     if (to != lcore->index && mail_room(lcore->mail_out[ring]) <= ANSWERS_ROOM) {
         return EXEC_RETRY;
     }
-    struct later *later = memory_take(lcore->memory, sizeof(*later));
+    struct later *later = stream_take(lcore->memory, sizeof(*later), 0);
     if (later == NULL) {
         return EXEC_RETRY;
     }

@@ -76,7 +76,8 @@ void
 port_socket_adopt(struct lcore *lcore, int fd, uint32_t flags)
 {
     struct socket_port *port = socket_port_of(lcore->socket_port);
-    struct socket_session *socket = memory_take(lcore->memory, sizeof(*socket));
+    struct socket_session *socket =
+        stream_take(lcore->memory, sizeof(*socket), 0); /* an operator gets in at the limit */
     if (socket == NULL) {
         counter_add(&lcore->counters->sessions_refused, 1);
         close(fd);

@@ -276,6 +276,7 @@ static bool
 keep_waiting(struct lcore *lcore, struct session *session, bool forced)
 {
     struct pubsub *pubsub = lcore->pubsub;
+    counter_add(&lcore->counters->memory_misses, 1);
     if (pubsub->starved_since_ms == 0) {
         pubsub->starved_since_ms = lcore->now_ms;
     }

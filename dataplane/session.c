@@ -246,6 +246,36 @@ session_end_of_input(struct session *session)
 
 /* ---- input ---- */
 
+bool
+session_may_starve(struct session *session)
+{
+    struct lcore *lcore = session->lcore;
+    counter_add(&lcore->counters->memory_misses, 1);
+    if (session->starved_since_ms == 0) {
+        session->starved_since_ms = lcore->now_ms;
+    }
+    return lcore->now_ms - session->starved_since_ms < SESSION_STARVED_MS;
+}
+
+/* What came cannot be kept, nor what follows it: say so and close. */
+static void
+session_refuse_input(struct session *session)
+{
+    counter_add(&session->lcore->counters->closed_no_memory, 1);
+    if (!(session->flags & SESSION_SAW_MAGIC)) {
+        session_kill(session);
+        return;
+    }
+    reply_begin(&session->reply, 0);
+    reply_error(&session->reply, ERROR_OOM);
+    reply_end(&session->reply);
+    if (session->out.sink.failed) {
+        session_kill(session);
+    } else {
+        session_start_closing(session);
+    }
+}
+
 /* Leftovers at the front of the session's own buffer, with room for `bytes` in all. Grows, never shrinks. */
 static bool
 own_hold(struct session *session, size_t bytes)
@@ -257,11 +287,14 @@ own_hold(struct session *session, size_t bytes)
 
     if (old == NULL || old_room < bytes) {
         size_t room = MIN(memory_class_bytes(MAX(bytes, OWN_BYTES_MIN)), (size_t)MEMORY_BLOCK_MAX);
-        uint8_t *block = memory_take(session->lcore->memory, room);
+        uint8_t *block = stream_take(session->lcore->memory, room, 0);
         if (block == NULL) {
-            counter_add(&session->lcore->counters->memory_misses, 1);
+            if (!session_may_starve(session)) {
+                session_refuse_input(session);
+            }
             return false;
         }
+        session->starved_since_ms = 0;
         in->own = block;
         in->own_room = room;
     }
@@ -435,7 +468,6 @@ session_push_end(struct session *session)
     if (UNLIKELY(sink->failed)) {
         sink_rewind(sink, session->reply.start);
         if (session->out.starved) {
-            counter_add(&lcore->counters->memory_misses, 1);
             return false;
         }
         counter_add(&lcore->counters->closed_slow_consumer, 1);

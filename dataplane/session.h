@@ -59,8 +59,10 @@ struct session {
     uint32_t subscription_count;
 
     int64_t opened_ms, active_ms;
-    int64_t soft_since_ms; /* subscriber above the slow-consumer soft limit since; 0: not */
-    uint64_t later_ticket; /* of the outstanding LATER; 0: none */
+    int64_t starved_since_ms; /* finds no memory for a request or a reply since; 0: it does */
+    int64_t retry_since_ms;   /* the request at hand could not run since; 0: it could */
+    int64_t soft_since_ms;    /* subscriber above the slow-consumer soft limit since; 0: not */
+    uint64_t later_ticket;    /* of the outstanding LATER; 0: none */
     uint64_t requests, rx_bytes;
     uint64_t polled_cycles;   /* when the bytes being decoded were polled: start of residence */
     int16_t last_command;     /* enum command_id or -1 */
@@ -85,13 +87,19 @@ bool session_receive(struct session *session, uint8_t *data, size_t bytes, void 
 uint8_t *session_receive_room(struct session *session, size_t *room);
 void session_received(struct session *session, size_t bytes);
 
-/* True when the session wants no more bytes now: full output, parked, closing, or enough undecoded input. The port then
- * leaves bytes in the transport (sockets) or withholds credit (fabric). */
+/* True when the session wants no more bytes now: full output, parked, closing, enough undecoded input, or a slot still
+ * lent because half a request found no memory to move to. The port then leaves bytes in the transport (sockets) or
+ * withholds credit (fabric). */
 static inline bool
 session_is_choked(const struct session *session)
 {
-    return (session->flags & SESSION_CHOKED) != 0;
+    return (session->flags & SESSION_CHOKED) != 0 || session->in.slot != NULL;
 }
+
+/* No memory at this moment. True while it is worth another turn; after SESSION_STARVED_MS false: give up, tell the
+ * client. */
+bool session_may_starve(struct session *session);
+#define SESSION_STARVED_MS 100
 
 /* Call after stream_out_acknowledge(): lifts SESSION_FULL, lets a closing session go. */
 void session_output_shrank(struct session *session);

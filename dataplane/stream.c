@@ -2,6 +2,16 @@
 #include "config/limits.h"
 #include <sys/uio.h>
 
+void *
+stream_take(struct memory_cache *memory, size_t bytes, uint64_t held_bytes)
+{
+    void *block = memory_take(memory, bytes);
+    if (UNLIKELY(block == NULL) && held_bytes + bytes <= STREAM_RESERVE_BYTES) {
+        block = memory_take_reserve(memory, bytes);
+    }
+    return block;
+}
+
 static struct stream_out *
 out_of(struct sink *sink)
 {
@@ -45,7 +55,7 @@ stream_out_more(struct sink *sink, size_t bytes)
     struct stream_chunk *chunk = NULL;
     out->starved = end - out->acknowledged <= out->hard_bytes;
     if (out->starved) {
-        chunk = memory_take(out->memory, block_bytes);
+        chunk = stream_take(out->memory, block_bytes, end - out->acknowledged);
     }
     if (UNLIKELY(chunk == NULL)) {
         sink->failed = true;

@@ -5,6 +5,11 @@
 #include "config/base.h"
 #include "store/memory.h"
 
+/* What a session may hold of the memory kept for what must work when memory is full: enough to read and answer any
+ * small request. Beyond it, and without it, ordinary memory. NULL: none at this moment. */
+#define STREAM_RESERVE_BYTES (64 * 1024)
+void *stream_take(struct memory_cache *memory, size_t bytes, uint64_t held_bytes);
+
 /* ---- in ----
  * A view of contiguous bytes: borrowed from a receive slot, or the session's own buffer when a request is incomplete.
  */

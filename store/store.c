@@ -45,6 +45,12 @@ store_housekeep(struct store_member *member)
     memory_trim(member->cache);
 }
 
+bool
+store_wants_turns(const struct store_member *member)
+{
+    return member->sweep.flush || member->now_ms - member->sweep.dead_ms < SWEEP_AWAKE_MS;
+}
+
 /* ---- look-ups ---- */
 
 struct store *
@@ -229,7 +235,7 @@ change_look(struct change *change)
 
     index_look(&store->index, change->key, change->hash, place);
     if (UNLIKELY(place->table == 0)) {
-        return index_first_table(member, change->hash) ? ATTEMPT_AGAIN : ATTEMPT_NO_MEMORY;
+        return ATTEMPT_DONE; /* absent: only a change that publishes needs a table */
     }
     if (UNLIKELY((place->word & SLOT_FROZEN) != 0)) { /* LINK_FROZEN is the same bit */
         return rebuild_help(member, place->table, change->hash) == REBUILD_DONE ? ATTEMPT_AGAIN : ATTEMPT_WAIT;
@@ -375,6 +381,9 @@ change_attempt(struct change *change)
     switch (answer) {
     case STORE_PUBLISH:
         assert(change->fresh != NULL);
+        if (UNLIKELY(change->place.table == 0)) {
+            return index_first_table(member, change->hash) ? ATTEMPT_AGAIN : ATTEMPT_NO_MEMORY;
+        }
         return change_publish(change);
     case STORE_REMOVE:
         return old != NULL ? change_remove(change) : ATTEMPT_DONE;

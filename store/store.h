@@ -40,6 +40,8 @@ void store_online(struct store_member *member);
 void store_set_time(struct store_member *member, int64_t now_ms);
 /* One bounded step (some microseconds): frees ripe limbo, sweeps expired keys, old ghosts, flushed records. */
 void store_housekeep(struct store_member *member);
+/* The sweep is finding dead keys: an idle member that goes on turning, rather than sleep, frees their memory sooner. */
+bool store_wants_turns(const struct store_member *member);
 
 /* ---- look-ups ---- */
 

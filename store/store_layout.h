@@ -43,6 +43,7 @@ struct member_sweep {
     uint32_t segment, bucket;
     uint32_t live, ghosts, tombs; /* met in this segment */
     uint32_t waited;              /* calls spent waiting for a rebuild of this segment */
+    int64_t dead_ms;              /* when it last found an expired key */
     int64_t budget_ms;            /* the millisecond that `budget` belongs to */
     uint32_t budget;              /* buckets left in it */
 };

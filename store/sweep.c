@@ -1,11 +1,14 @@
 #include "store/sweep.h"
 #include "store/rebuild.h"
 
-#define SWEEP_BUCKETS    4  /* a call, while a flush is swept */
-#define SWEEP_BUCKETS_MS 64 /* a member and millisecond, otherwise: 450 slots */
-#define SWEEP_WORDS      16 /* of the occupied bitmap looked at in a call that finds nothing */
-#define SWEEP_WAIT_CALLS 100000
-#define SWEEP_GHOSTS_MIN 4096 /* in the whole store: fewer are not worth a sweep */
+#define SWEEP_BUCKETS       4    /* a call, in a busy turn or while a flush is swept */
+#define SWEEP_BUCKETS_FIRST 32   /* the first call of a millisecond: about 220 slots */
+#define SWEEP_CATCH_UP_MS   8ull /* a member that slept makes up for so much */
+#define SWEEP_BUCKETS_MS    64   /* a member and millisecond, otherwise: 450 slots */
+#define SWEEP_BUCKETS_SHORT 256  /* the same when memory is short: dead keys hold it */
+#define SWEEP_WORDS         16   /* of the occupied bitmap looked at in a call that finds nothing */
+#define SWEEP_WAIT_CALLS    100000
+#define SWEEP_GHOSTS_MIN    4096 /* in the whole store: fewer are not worth a sweep */
 
 static uint64_t
 sweep_word_count(const struct store *store)
@@ -30,6 +33,7 @@ sweep_record_gone(struct store_member *member, const struct record *record, uint
         bool expires = (record->type_flags & RECORD_HAS_EXPIRY) != 0;
         member_count_key(member, cut, -1, expires ? -1 : 0);
         counter_add(&member->counters.expired_keys, 1);
+        member->sweep.dead_ms = member->now_ms;
         member_published(member, record_key(record), stamp, NULL);
     }
     member_retire_record(member, record);
@@ -222,11 +226,14 @@ sweep_step(struct store_member *member)
     if (LIKELY(!wanted)) {
         return;
     }
+    uint32_t most = SWEEP_BUCKETS;
     if (sweep->budget_ms != member->now_ms) {
+        uint32_t elapsed_ms = (uint32_t)MIN((uint64_t)(member->now_ms - sweep->budget_ms), SWEEP_CATCH_UP_MS);
         sweep->budget_ms = member->now_ms;
-        sweep->budget = SWEEP_BUCKETS_MS;
+        sweep->budget = elapsed_ms * (memory_over_limit(store->memory) ? SWEEP_BUCKETS_SHORT : SWEEP_BUCKETS_MS);
+        most = elapsed_ms * SWEEP_BUCKETS_FIRST;
     }
-    uint32_t budget = sweep->flush ? SWEEP_BUCKETS : MIN(sweep->budget, (uint32_t)SWEEP_BUCKETS);
+    uint32_t budget = sweep->flush ? SWEEP_BUCKETS : MIN(sweep->budget, most);
     sweep->budget -= MIN(sweep->budget, budget);
     while (budget != 0 && (sweep->active || sweep_next_segment(member))) {
         budget = sweep_segment(member, budget, sweep->flush);

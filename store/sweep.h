@@ -7,6 +7,7 @@
 
 /* One bounded step. */
 void sweep_step(struct store_member *member);
+#define SWEEP_AWAKE_MS 2 /* an idle member stays awake for so long after the last dead key */
 
 /* A cut was made: look for records below it. */
 void sweep_flushed(struct store *store);
