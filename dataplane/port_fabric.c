@@ -221,7 +221,9 @@ handle_event(struct fabric_port *port, const struct endpoint_event *event)
     }
 }
 
-/* ---- deliver ---- */
+/* ---- deliver ----
+ * Decoding happens in the receive slot. A slot is private memory that the provider copied the message into, on shm too:
+ * from its completion until it is posted again no peer can write it. */
 
 /* Take the next bytes off the stream: one frame, and small ones after it copied behind it in its slot, whose room is
  * ours. So a client that sends a request a frame still fills a burst. False: none. */

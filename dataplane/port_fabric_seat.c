@@ -115,10 +115,11 @@ void
 fabric_draw_ids(struct fabric_port *port, struct frame_config *config)
 {
     uint32_t ids[2];
-    do {
-        /* with 2^14 seats a second draw is needed once in 2^18 */
-        fabric_draw(port, ids, sizeof(ids));
-    } while (fabric_seat_by_wire(port, ids[0]) != NULL);
+    fabric_draw(port, ids, sizeof(ids));
+    /* Taken once in 2^18 with 2^14 seats: then a neighbour, of which one is free among so many. */
+    for (uint32_t i = 0; i < port->seat_count && fabric_seat_by_wire(port, ids[0]) != NULL; i++) {
+        ids[0]++;
+    }
     config->wire_id = ids[0];
     config->incarnation = ids[1];
 }
