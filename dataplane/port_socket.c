@@ -28,22 +28,26 @@ mark_readable(struct socket_port *port, struct socket_session *socket)
     }
     socket->readable = true;
     socket->readable_next = NULL;
+    socket->readable_link = port->readable_tail;
     *port->readable_tail = socket;
     port->readable_tail = &socket->readable_next;
     port->readable_count++;
 }
 
-static struct socket_session *
-take_readable(struct socket_port *port)
+static void
+unmark_readable(struct socket_port *port, struct socket_session *socket)
 {
-    struct socket_session *socket = port->readable;
-    port->readable = socket->readable_next;
-    if (port->readable == NULL) {
-        port->readable_tail = &port->readable;
+    if (!socket->readable) {
+        return;
+    }
+    socket->readable = false;
+    *socket->readable_link = socket->readable_next;
+    if (socket->readable_next != NULL) {
+        socket->readable_next->readable_link = socket->readable_link;
+    } else {
+        port->readable_tail = socket->readable_link;
     }
     port->readable_count--;
-    socket->readable = false;
-    return socket;
 }
 
 static void
@@ -121,12 +125,17 @@ read_readable(struct socket_port *port)
 {
     uint32_t events = 0;
     uint32_t reads = MIN(port->readable_count, READS_BURST);
-    for (uint32_t i = 0; i < reads && port->free_count > 0; i++) {
-        struct socket_session *socket = take_readable(port);
+    for (uint32_t i = 0; i < reads; i++) {
+        struct socket_session *socket = port->readable;
+        unmark_readable(port, socket);
         if (session_is_choked(&socket->session)) {
             if (!(socket->session.flags & (SESSION_DEAD | SESSION_EOF))) {
                 mark_readable(port, socket); /* its bytes wait in the kernel */
             }
+            continue;
+        }
+        if (port->free_count == 0 && socket->held == NULL) {
+            mark_readable(port, socket); /* those that hold a slot still go on: they may hold all of them */
             continue;
         }
         events += read_once(port, socket);
@@ -256,23 +265,6 @@ socket_settle(struct port *base, struct session *session, void *slot)
     slot_give(socket_port_of(base), slot);
 }
 
-/* The list may hold it anywhere: only sessions that die pay for the walk. */
-static void
-forget_readable(struct socket_port *port, struct socket_session *socket)
-{
-    struct socket_session **at = &port->readable;
-    while (socket->readable && *at != socket) {
-        at = &(*at)->readable_next;
-    }
-    if (socket->readable) {
-        *at = socket->readable_next;
-        if (*at == NULL) {
-            port->readable_tail = at;
-        }
-        port->readable_count--;
-    }
-}
-
 static void
 socket_session_close(struct port *base, struct session *session)
 {
@@ -280,7 +272,7 @@ socket_session_close(struct port *base, struct session *session)
     struct socket_session *socket = socket_session_of(session);
     struct lcore *lcore = base->lcore;
 
-    forget_readable(port, socket);
+    unmark_readable(port, socket);
     *socket->link = socket->next;
     if (socket->next != NULL) {
         socket->next->link = socket->link;

@@ -86,7 +86,7 @@ class Cycles(Attach):
         self.assertEqual(self.server.counters()["fabric_attaches"] - attached_before, CYCLES)
         self.assertLess(after["used_bytes"], before["used_bytes"] + 16 * 1024)
         self.assertLess(after["descriptors"], before["descriptors"] + 3)
-        self.assertLess(self.server.resident_bytes() - resident_before, 8 << 20)
+        self.assertLess(self.server.resident_bytes() - resident_before, 4 << 20)
 
     def test_clients_that_never_speak_a_frame_come_and_go(self):
         """Their addresses are all different: each takes and leaves a place in the address vector."""

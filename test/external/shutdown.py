@@ -188,6 +188,7 @@ class Streams(Shutdown):
 
     def test_a_second_signal_changes_nothing(self):
         client = self.connect()
+        self.assertEqual(fabric.resp_call(client, "PING"), b"PONG")
         client.sendall(fabric.resp_request("INCR", "n") * 1000)
         self.terminate()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
