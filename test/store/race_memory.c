@@ -12,6 +12,8 @@
 #define THREADS_MAX 8
 #define MAILBOXES   256 /* blocks on their way to whoever finds them first */
 #define OWN         64
+#define FLOOD       3000 /* small blocks at once: more than magazines and depot hold, so slabs come and go */
+#define ROUND_MS    300
 #define LIMIT_BYTES (48 * MIB)
 
 struct lent {
@@ -24,7 +26,7 @@ struct worker {
     pthread_t thread;
     uint32_t index;
     uint64_t random, takes, refused;
-    struct lent own[OWN];
+    struct lent own[OWN], flood[FLOOD];
 };
 
 static struct memory *memory;
@@ -103,6 +105,26 @@ post_one(struct worker *worker, struct memory_cache *cache, struct lent *lent)
     }
 }
 
+static void
+flood(struct worker *worker, struct memory_cache *cache)
+{
+    uint64_t dice = fixture_random(&worker->random);
+    size_t bytes = 16 + dice % 112;
+    uint32_t count = 0;
+    for (; count < FLOOD; count++) {
+        struct lent *lent = &worker->flood[count];
+        *lent = (struct lent){ .block = memory_take(cache, bytes), .bytes = bytes };
+        if (lent->block == NULL) {
+            break;
+        }
+        lent_mark(lent, dice + count);
+    }
+    worker->takes += count;
+    for (uint32_t i = 0; i < count; i++) {
+        give_one(cache, &worker->flood[i]);
+    }
+}
+
 static void *
 worker_run(void *context)
 {
@@ -121,6 +143,9 @@ worker_run(void *context)
         if ((worker->random & 0xff) == 0) {
             memory_trim(cache);
         }
+        if ((worker->random >> 8 & 0x3ff) == 0) {
+            flood(worker, cache);
+        }
     }
     for (uint32_t i = 0; i < OWN; i++) {
         if (worker->own[i].block != NULL) {
@@ -136,7 +161,7 @@ check_end(void)
 {
     struct memory_cache *cache = memory_join(memory, 0);
     for (uint32_t i = 0; i < MAILBOXES; i++) {
-        struct lent *letter = (struct lent *)load_acquire(&mailboxes[i]);
+        struct lent *letter = (struct lent *)exchange_acq_rel(&mailboxes[i], (uintptr_t)0);
         if (letter != NULL) {
             struct lent other = *letter;
             memory_give(cache, letter, sizeof(*letter));
@@ -158,6 +183,30 @@ check_end(void)
     }
 }
 
+/* All members work for a while; then nothing may be missing. */
+static void
+run_round(struct worker *workers, uint32_t threads)
+{
+    store_relaxed(&stop, false);
+    for (uint32_t i = 0; i < threads; i++) {
+        CHECK(pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]) == 0);
+    }
+    struct memory_stats stats;
+    for (uint32_t ms = 0; ms < ROUND_MS; ms++) {
+        memory_manage(memory);
+        memory_stats(memory, &stats);
+        if (stats.populated_bytes > LIMIT_BYTES) {
+            fail("more is resident than the limit");
+        }
+        usleep(1000);
+    }
+    store_relaxed(&stop, true);
+    for (uint32_t i = 0; i < threads; i++) {
+        pthread_join(workers[i].thread, NULL);
+    }
+    check_end();
+}
+
 int
 main(int argc, char **argv)
 {
@@ -173,26 +222,16 @@ main(int argc, char **argv)
     for (uint32_t i = 0; i < threads; i++) {
         workers[i].index = i;
         workers[i].random = seed * 1000003 + i + 1;
-        CHECK(pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]) == 0);
     }
-    struct memory_stats stats;
-    for (uint32_t ms = 0; ms < seconds * 1000; ms++) {
-        memory_manage(memory);
-        memory_stats(memory, &stats);
-        if (stats.populated_bytes > LIMIT_BYTES) {
-            fail("more is resident than the limit");
-        }
-        usleep(1000);
+    for (double ms = 0; ms < seconds * 1000; ms += ROUND_MS) {
+        run_round(workers, threads);
     }
-    store_relaxed(&stop, true);
     uint64_t takes = 0, refused = 0;
     for (uint32_t i = 0; i < threads; i++) {
-        pthread_join(workers[i].thread, NULL);
         takes += workers[i].takes;
         refused += workers[i].refused;
     }
     printf("takes %" PRIu64 ", refused %" PRIu64 "\n", takes, refused);
-    check_end();
     memory_close(memory);
     return 0;
 }
