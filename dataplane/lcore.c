@@ -10,6 +10,7 @@
 #include "dataplane/session_pages.h"
 
 #define MAIL_BURST  64 /* messages taken from one ring in a turn */
+#define BURY_BURST  64 /* sessions closed in a turn */
 #define SWEEP_BURST 32 /* sessions looked at in a tick */
 #define TICK_MS     1
 
@@ -139,7 +140,7 @@ lcore_flush_ports(struct lcore *lcore)
 static void
 lcore_bury(struct lcore *lcore)
 {
-    while (lcore->dying != NULL) {
+    for (uint32_t i = 0; i < BURY_BURST && lcore->dying != NULL; i++) {
         struct session *session = lcore->dying;
         lcore->dying = session->dying_next;
         session_close(session);

@@ -14,7 +14,7 @@ struct socket_session {
     bool write_blocked; /* the kernel's buffer is full: EPOLLOUT will tell */
     uint8_t *held;      /* a slot whose bytes found no memory: offered again before reading on */
     size_t held_bytes;
-    struct socket_session *readable_next;
+    struct socket_session *readable_next, **readable_link;
     struct socket_session *next, **link; /* every session of the port */
 };
 
