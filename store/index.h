@@ -168,6 +168,15 @@ link_table(uint64_t table, uint64_t link)
     return (link & INDEX_ADDRESS_MASK) | (link >> LINK_LOG2_SHIFT & INDEX_LOG2_MASK) | generation << 48;
 }
 
+static inline uint64_t
+key_load8(const uint8_t *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof(word));
+    return word;
+}
+
+/* Eight bytes at a time, the last eight again when they overlap: a call to memcmp() costs more for most keys. */
 static inline bool
 key_equal(const struct record *record, struct slice key)
 {
@@ -175,21 +184,21 @@ key_equal(const struct record *record, struct slice key)
         return false;
     }
     const uint8_t *a = record->payload + record_key_at(record), *b = key.data;
-    size_t left = key.bytes;
-    for (; left >= 8; left -= 8, a += 8, b += 8) {
-        uint64_t x, y;
-        memcpy(&x, a, 8);
-        memcpy(&y, b, 8);
-        if (x != y) {
+    if (key.bytes < 8) {
+        for (size_t i = 0; i < key.bytes; i++) {
+            if (a[i] != b[i]) {
+                return false;
+            }
+        }
+        return true;
+    }
+    size_t last = key.bytes - 8;
+    for (size_t i = 0; i < last; i += 8) {
+        if (key_load8(a + i) != key_load8(b + i)) {
             return false;
         }
     }
-    for (; left != 0; left--, a++, b++) {
-        if (*a != *b) {
-            return false;
-        }
-    }
-    return true;
+    return key_load8(a + last) == key_load8(b + last);
 }
 
 /* Find `key`. Slots are read relaxed, but the one that matches: fewer waits on Arm, where all seven lie in one line.
@@ -219,18 +228,12 @@ index_look(const struct index *index, struct slice key, uint64_t hash, struct in
     for (;;) {
         for (uint32_t i = 0; i < INDEX_BUCKET_SLOTS; i++) {
             uint64_t word = load_relaxed(&bucket->slots[i]);
-            if (slot_kind(word) == SLOT_EMPTY) {
-                place->bucket = bucket;
-                place->slot = &bucket->slots[i];
-                place->word = word;
-                place->position += i;
-                return;
+            bool here = slot_kind(word) == SLOT_EMPTY;
+            if ((word ^ tag) >> INDEX_TAG_SHIFT == 0 && slot_has_key(word)) {
+                word = load_acquire(&bucket->slots[i]); /* pairs with the CAS that published the record */
+                here = slot_has_key(word) && key_equal(slot_record(word), key);
             }
-            if ((word ^ tag) >> INDEX_TAG_SHIFT != 0 || !slot_has_key(word)) {
-                continue;
-            }
-            word = load_acquire(&bucket->slots[i]); /* pairs with the CAS that published the record */
-            if (slot_has_key(word) && key_equal(slot_record(word), key)) {
+            if (here) {
                 place->bucket = bucket;
                 place->slot = &bucket->slots[i];
                 place->word = word;

@@ -11,6 +11,7 @@
 #define LEAVE_TURNS      20000
 #define LEAVE_SLEEP_NS   50000
 #define LIMBO_SOFT_BYTES (4 * MIB)
+#define KEY_INDEX_BYTES  16  /* 64 bytes a bucket for 4 keys */
 #define EPOCH_MS         100 /* a member that stands still is noticed although nothing is unlinked */
 #define STATS_MS         10  /* between decisions what to sweep for */
 
@@ -51,7 +52,9 @@ store_open(const struct store_config *config, struct store **out)
     qsbr_init(&store->qsbr, config->members);
     int rc = getrandom(store->secret, sizeof(store->secret), 0) == (ssize_t)sizeof(store->secret) ? 0 : -errno;
     if (rc == 0) {
-        rc = index_open(&store->index, config->memory.reserve_bytes, config->keys_expected);
+        /* First tables take at most 1/16 of the limit, however many keys are expected: they grow. */
+        uint64_t keys_most = config->memory.limit_bytes / 16 / KEY_INDEX_BYTES;
+        rc = index_open(&store->index, config->memory.reserve_bytes, MIN(config->keys_expected, keys_most));
     }
     if (rc == 0) {
         struct memory_config memory = config->memory;
