@@ -1,8 +1,10 @@
 #include "config/host.h"
+#include "config/limits.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 /* A whole small file as text; false when it cannot be read. */
@@ -190,4 +192,32 @@ host_read(const char *root, struct host *out)
     out->memory_by_cgroup = room < available || (available == 0 && room != UINT64_MAX);
     out->memory_bytes = out->memory_by_cgroup ? room : available;
     read_cpus(out);
+}
+
+static bool
+can_reserve(uint64_t bytes)
+{
+    void *range = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+    if (range == MAP_FAILED) {
+        return false;
+    }
+    munmap(range, bytes);
+    return true;
+}
+
+uint64_t
+host_reservable(uint64_t wanted_bytes)
+{
+    uint64_t bytes = 0;
+
+    if (can_reserve(wanted_bytes)) {
+        return wanted_bytes;
+    }
+    for (uint64_t step = 64 * 1024 * GIB; step >= 64 * MIB; step /= 2) {
+        if (bytes + step < wanted_bytes && can_reserve(bytes + step)) {
+            bytes += step;
+        }
+    }
+    return bytes;
 }

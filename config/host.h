@@ -10,8 +10,13 @@ struct host {
     bool memory_by_cgroup; /* the cgroup was the smaller one */
     uint32_t cpu_quota;    /* whole CPUs that the cgroup's quota allows, at least 1; 0: no quota */
     uint32_t cpu_count;
-    int cpus[HOST_CPUS_MAX]; /* allowed to this process, ascending */
+    int cpus[HOST_CPUS_MAX];   /* allowed to this process, ascending */
+    uint64_t reservable_bytes; /* of a given reserve, host_reservable(); 0: not asked. host_read() leaves it 0 */
 };
 
 /* Read /proc and /sys; `root` is put before their paths ("" for the real ones, a directory in tests). */
 void host_read(const char *root, struct host *out);
+
+/* How much of `wanted_bytes` of address space can be mapped without touching it: all, or what the limit of address
+ * space, strict overcommit and the layout leave, to 64 MiB. Asked of the kernel by mapping, because no file says it. */
+uint64_t host_reservable(uint64_t wanted_bytes);

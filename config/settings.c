@@ -71,12 +71,20 @@ group_names(const char *names[NAMES_MAX], char room[NAMES_MAX][GROUP_NAME_BYTES]
     return count;
 }
 
+static const char *
+list_form(const char *name)
+{
+    return strcmp(name, "ports") == 0 ? "a list: ports=( { type = \"fabric\"; provider = \"shm\"; }, ... )"
+                                      : "a list: users=( { name = \"...\"; password = \"...\"; }, ... )";
+}
+
 /* ---- a text ---- */
 
 /* What a text may say: all of it in a file, one list behind --set. */
 struct source {
     enum setting_origin origin;
     const char *only; /* NULL: everything */
+    const struct settings_text *text;
 };
 
 static bool
@@ -99,6 +107,7 @@ parse_group(const config_setting_t *group, struct settings *out, const struct so
             return false;
         }
         out->origins[setting - settings_table] = source->origin;
+        settings_text_place(source->text, *line, out->places[setting - settings_table]);
     }
     return true;
 }
@@ -157,7 +166,8 @@ parse_text(struct settings_text *text, struct settings *out, const struct source
         good = parse_root(config_root_setting(&config), out, source, &line, part, sizeof(part));
     } else {
         line = (unsigned)config_error_line(&config);
-        good = complain(part, sizeof(part), "%s, expected group: { name = value; ... };", config_error_text(&config));
+        good = complain(part, sizeof(part), "%s, expected %s", config_error_text(&config),
+                        source->only == NULL ? "group: { name = value; ... };" : list_form(source->only));
     }
     if (!good) {
         complain(why, why_bytes, "%s: %s", settings_text_place(text, line, place), part);
@@ -171,9 +181,14 @@ parse_text(struct settings_text *text, struct settings *out, const struct source
 static bool
 parse_list_override(const char *name, const char *value, struct settings *out, char *why, size_t why_bytes)
 {
-    struct source source = { SETTING_BY_OVERRIDE, name };
     struct settings_text text;
-    char label[96];
+    struct source source = { SETTING_BY_OVERRIDE, name, &text };
+    char label[96], quoted[QUOTE_BYTES];
+
+    if (value[strspn(value, " \t\r\n")] != '(') {
+        return complain(why, why_bytes, "--set %s: %s is no list, expected %s", name,
+                        strcmp(name, "users") == 0 ? "the value" : quote_text(quoted, value), list_form(name));
+    }
     size_t bytes = strlen(name) + strlen(value) + sizeof(" = ;");
     char *joined = malloc(bytes);
 
@@ -219,20 +234,12 @@ keep_password(struct settings *out, char *why, size_t why_bytes)
 {
     uint8_t sha256[32];
 
-    for (uint32_t i = 0; i < out->user_count; i++) {
-        if (strcmp(out->users[i].name, "default") == 0) {
-            return complain(why, why_bytes,
-                            "users[%u]: \"default\" is the user of auth.password, expected another name "
-                            "or the password there",
-                            i);
-        }
-    }
     if (out->auth_password[0] == '\0') {
         return true;
     }
     char part[SETTINGS_WHY_BYTES];
     if (!password_parse(out->auth_password, sha256, part, sizeof(part))) {
-        return complain(why, why_bytes, "auth.password: %s", part);
+        return complain_about(out, SETTING_ID_auth_password, why, why_bytes, "%s", part);
     }
     sodium_memzero(out->auth_password, sizeof(out->auth_password));
     password_print(sha256, out->auth_password);
@@ -253,8 +260,8 @@ settings_parse(const char *path, const char *const *overrides, size_t override_c
         CHECK(setting_parse(&settings_table[i], settings_table[i].initial, out, why, why_bytes));
     }
     if (path != NULL) {
-        struct source file = { SETTING_BY_FILE, NULL };
         struct settings_text text;
+        struct source file = { SETTING_BY_FILE, NULL, &text };
         bool good = settings_text_read(&text, path, why, why_bytes) && parse_text(&text, out, &file, why, why_bytes);
         settings_text_fini(&text);
         if (!good) {
@@ -279,5 +286,20 @@ settings_load(const char *path, const char *const *overrides, size_t override_co
         return -1;
     }
     host_read("", &host);
+    host.reservable_bytes = out->memory_reserve == 0 ? 0 : host_reservable(out->memory_reserve);
     return settings_resolve(out, &host, why, why_bytes);
+}
+
+int
+settings_check(const char *path, const char *const *overrides, size_t override_count, struct settings *out, char *why,
+               size_t why_bytes, char *here, size_t here_bytes)
+{
+    static struct host host;
+
+    if (settings_parse(path, overrides, override_count, out, why, why_bytes) != 0) {
+        return -1;
+    }
+    host_read("", &host);
+    host.reservable_bytes = out->memory_reserve == 0 ? 0 : host_reservable(out->memory_reserve);
+    return settings_resolve_elsewhere(out, &host, why, why_bytes, here, here_bytes);
 }

@@ -8,6 +8,7 @@
 #define SETTING_TEXT_BYTES     256
 #define SETTINGS_USERS_MAX     64
 #define SETTINGS_WHY_BYTES     512
+#define SETTING_PLACE_BYTES    320
 #define SETTINGS_ADDRESSES_MAX 16
 
 enum idle_policy { IDLE_SPIN, IDLE_YIELD, IDLE_ADAPTIVE };
@@ -82,6 +83,7 @@ struct settings {
     bool exposed; /* a stream address is beyond loopback */
 
     enum setting_origin origins[SETTINGS_COUNT];
+    char places[SETTINGS_COUNT][SETTING_PLACE_BYTES]; /* "file:line" of those by a file, for messages */
 };
 
 /* Read `path` (NULL: no file), then `overrides` ("group.name=value", or "ports=( ... )" and "users=( ... )" in the
@@ -97,6 +99,14 @@ int settings_load(const char *path, const char *const *overrides, size_t overrid
 int settings_parse(const char *path, const char *const *overrides, size_t override_count, struct settings *out,
                    char *why, size_t why_bytes);
 int settings_resolve(struct settings *settings, const struct host *host, char *why, size_t why_bytes);
+
+/* As settings_load(), for settings that may be another host's: what this host cannot do (its CPUs, a share of its
+ * memory) is a sentence in `here` instead of an error, "" when it can do all. *out is for reading only. */
+int settings_check(const char *path, const char *const *overrides, size_t override_count, struct settings *out,
+                   char *why, size_t why_bytes, char *here, size_t here_bytes);
+/* Its second half, as settings_resolve() is that of settings_load(). */
+int settings_resolve_elsewhere(struct settings *settings, const struct host *host, char *why, size_t why_bytes,
+                               char *here, size_t here_bytes);
 
 /* By full name; NULL: none. */
 const struct setting *setting_find(const char *name);

@@ -206,6 +206,12 @@ settings_parse_users(const config_setting_t *list, struct settings *out, unsigne
             return complain(why, why_bytes, "users[%d]: name %s has blanks or does not print, expected a word", i,
                             quote_text(quoted, entry.name));
         }
+        if (strcmp(entry.name, "default") == 0) {
+            return complain(why, why_bytes,
+                            "users[%d]: \"default\" is the user of auth.password, expected another name "
+                            "or the password there",
+                            i);
+        }
         copy_text(user->name, sizeof(user->name), entry.name);
         for (uint32_t other = 0; other < out->user_count; other++) {
             if (strcmp(out->users[other].name, user->name) == 0) {

@@ -31,7 +31,7 @@ bool settings_text_read(struct settings_text *text, const char *path, char *why,
 bool settings_text_take(struct settings_text *text, const char *name, const char *bytes, char *why, size_t why_bytes);
 void settings_text_fini(struct settings_text *text);
 /* "file:line" of a line of the joined text (from 1). Returns `out`. */
-#define PLACE_BYTES 320
+#define PLACE_BYTES SETTING_PLACE_BYTES
 const char *settings_text_place(const struct settings_text *text, unsigned line, char out[PLACE_BYTES]);
 
 /* ---- settings_value.c: one value ---- */
@@ -65,6 +65,9 @@ void password_print(const uint8_t sha256[32], char out[PASSWORD_PRINT_BYTES]);
 
 /* Write a sentence; always false, so that a parser can return it. */
 bool complain(char *why, size_t why_bytes, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* The same about a setting that was read: "file:line: name: ", "--set name: " or "default of name: " comes first. */
+bool complain_about(const struct settings *settings, enum setting_id id, char *why, size_t why_bytes,
+                    const char *format, ...) __attribute__((format(printf, 5, 6)));
 /* Append `; did you mean "x"?` when a name is near. Always false. */
 bool complain_unknown(char *why, size_t why_bytes, const char *kind, const char *name, const char *const *names,
                       size_t count);

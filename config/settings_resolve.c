@@ -1,38 +1,67 @@
+#include "config/paths.h"
 #include "config/settings_parts.h"
 
+/* What limit and ahead are to a reserve that is known. */
+static bool
+check_memory(struct settings *settings, char *why, size_t why_bytes)
+{
+    char a[UNIT_TEXT_BYTES], b[UNIT_TEXT_BYTES];
+
+    if (settings->memory_limit == 0) {
+        settings->memory_limit = settings->memory_reserve;
+    }
+    if (settings->memory_limit > settings->memory_reserve) {
+        return complain_about(settings, SETTING_ID_memory_limit, why, why_bytes,
+                              "%s is more than memory.reserve, expected at most %s",
+                              unit_print_size(a, settings->memory_limit), unit_print_size(b, settings->memory_reserve));
+    }
+    if (settings->origins[SETTING_ID_memory_ahead] == SETTING_BY_DEFAULT) {
+        settings->memory_ahead = MIN(settings->memory_ahead, settings->memory_reserve / 4);
+    }
+    if (settings->memory_ahead > settings->memory_reserve / 2) {
+        return complain_about(settings, SETTING_ID_memory_ahead, why, why_bytes,
+                              "%s is more than half of memory.reserve, expected at most %s",
+                              unit_print_size(a, settings->memory_ahead),
+                              unit_print_size(b, settings->memory_reserve / 2));
+    }
+    return true;
+}
+
+static bool
+check_reservable(const struct settings *settings, const struct host *host, char *why, size_t why_bytes)
+{
+    char a[UNIT_TEXT_BYTES], b[UNIT_TEXT_BYTES];
+
+    if (host->reservable_bytes != 0 && settings->memory_reserve > host->reservable_bytes) {
+        return complain_about(settings, SETTING_ID_memory_reserve, why, why_bytes,
+                              "%s of address space cannot be reserved, expected at most %s, or a higher ulimit -v, or "
+                              "vm.overcommit_memory other than 2",
+                              unit_print_size(a, settings->memory_reserve), unit_print_size(b, host->reservable_bytes));
+    }
+    return true;
+}
+
+/* A reserve of "auto" is the host's. */
 static bool
 resolve_memory(struct settings *settings, const struct host *host, char *why, size_t why_bytes)
 {
     const struct setting *reserve = &settings_table[SETTING_ID_memory_reserve];
     char a[UNIT_TEXT_BYTES], b[UNIT_TEXT_BYTES];
 
-    if (settings->memory_reserve == 0) {
-        /* Whole 2 MiB pages, so that the value prints and reads back. */
-        uint64_t half = MIN(host->memory_bytes / 2 & ~(2 * MIB - 1), reserve->max);
-        if (half < reserve->min) {
-            return complain(why, why_bytes,
-                            "memory.reserve: half of the %s available %sis less than %s, expected more "
-                            "memory or an explicit size",
-                            unit_print_size_short(a, host->memory_bytes),
-                            host->memory_by_cgroup ? "to this control group " : "", unit_print_size(b, reserve->min));
-        }
-        settings->memory_reserve = half;
+    if (settings->memory_reserve != 0) {
+        return true;
     }
-    if (settings->memory_limit == 0) {
-        settings->memory_limit = settings->memory_reserve;
+    /* Whole 2 MiB pages, so that the value prints and reads back. */
+    uint64_t half = MIN(host->memory_bytes / 2 & ~(2 * MIB - 1), reserve->max);
+    if (half < reserve->min) {
+        return complain_about(settings, SETTING_ID_memory_reserve, why, why_bytes,
+                              "half of the %s available %sis less than %s, expected more "
+                              "memory or an explicit size",
+                              unit_print_size_short(a, host->memory_bytes),
+                              host->memory_by_cgroup ? "to this control group " : "", unit_print_size(b, reserve->min));
     }
-    if (settings->memory_limit > settings->memory_reserve) {
-        return complain(why, why_bytes, "memory.limit: %s is more than memory.reserve, expected at most %s",
-                        unit_print_size(a, settings->memory_limit), unit_print_size(b, settings->memory_reserve));
-    }
-    if (settings->origins[SETTING_ID_memory_ahead] == SETTING_BY_DEFAULT) {
-        settings->memory_ahead = MIN(settings->memory_ahead, settings->memory_reserve / 4);
-    }
-    if (settings->memory_ahead > settings->memory_reserve / 2) {
-        return complain(why, why_bytes, "memory.ahead: %s is more than half of memory.reserve, expected at most %s",
-                        unit_print_size(a, settings->memory_ahead), unit_print_size(b, settings->memory_reserve / 2));
-    }
-    return true;
+    settings->memory_reserve = half;
+    return check_memory(settings, why, why_bytes);
 }
 
 static bool
@@ -59,38 +88,84 @@ cpus_auto(struct settings *settings, const struct host *host)
     }
 }
 
+/* The list's form; which of these CPUs there are is the host's matter. */
+static bool
+check_cpus(struct settings *settings, char *why, size_t why_bytes)
+{
+    char quoted[QUOTE_BYTES];
+
+    if (strcmp(settings->lcores_cpus, "auto") == 0) {
+        return true;
+    }
+    enum cpu_list_status status =
+        cpu_list_parse(settings->lcores_cpus, settings->cpus, LIMIT_LCORES, &settings->cpu_count);
+    if (status != CPU_LIST_OK) {
+        return complain_about(settings, SETTING_ID_lcores_cpus, why, why_bytes,
+                              "%s %s, expected \"auto\" or a list such as \"1-15\" or \"2,4,6\" of at most %d CPUs",
+                              quote_text(quoted, settings->lcores_cpus), cpu_list_status_text(status), LIMIT_LCORES);
+    }
+    return true;
+}
+
 /* Numbers are the machine's when all of them are allowed, else they count within the allowed set: the same file works
  * in a container that was given CPUs 8 to 11. */
 static bool
 resolve_cpus(struct settings *settings, const struct host *host, char *why, size_t why_bytes)
 {
-    char quoted[QUOTE_BYTES], allowed[128];
+    char allowed[128];
     bool absolute = true;
 
     if (strcmp(settings->lcores_cpus, "auto") == 0) {
         cpus_auto(settings, host);
         return true;
     }
-    enum cpu_list_status status =
-        cpu_list_parse(settings->lcores_cpus, settings->cpus, LIMIT_LCORES, &settings->cpu_count);
-    if (status != CPU_LIST_OK) {
-        return complain(why, why_bytes,
-                        "lcores.cpus: %s %s, expected \"auto\" or a list such as \"1-15\" or \"2,4,6\" of "
-                        "at most %d CPUs",
-                        quote_text(quoted, settings->lcores_cpus), cpu_list_status_text(status), LIMIT_LCORES);
-    }
     for (uint32_t i = 0; i < settings->cpu_count; i++) {
         absolute = absolute && cpu_is_allowed(host, settings->cpus[i]);
     }
     for (uint32_t i = 0; i < settings->cpu_count && !absolute; i++) {
         if (settings->cpus[i] >= (int)host->cpu_count) {
-            return complain(why, why_bytes,
-                            "lcores.cpus: CPU %d is not allowed to this process, expected some of %s, or "
-                            "numbers below %u that count within them",
-                            settings->cpus[i], cpu_list_print(allowed, sizeof(allowed), host->cpus, host->cpu_count),
-                            host->cpu_count);
+            return complain_about(settings, SETTING_ID_lcores_cpus, why, why_bytes,
+                                  "CPU %d is not allowed to this process, expected some of %s, or numbers below %u "
+                                  "that count within them",
+                                  settings->cpus[i],
+                                  cpu_list_print(allowed, sizeof(allowed), host->cpus, host->cpu_count),
+                                  host->cpu_count);
         }
         settings->cpus[i] = host->cpus[settings->cpus[i]];
+    }
+    return true;
+}
+
+/* Two listeners would want the same port of the same address. */
+static bool
+check_overlap(const struct settings *settings, char *why, size_t why_bytes)
+{
+    static const uint8_t any[16];
+
+    for (uint32_t i = 0; i < settings->address_count; i++) {
+        const struct address *one = &settings->addresses[i];
+        size_t bytes = one->family == AF_INET ? 4 : 16;
+        for (uint32_t k = 0; k < settings->address_count; k++) {
+            const struct address *other = &settings->addresses[k];
+            bool same = k < i && memcmp(one->bytes, other->bytes, bytes) == 0;
+            if (k != i && one->family == other->family && (same || memcmp(one->bytes, any, bytes) == 0)) {
+                return complain_about(settings, SETTING_ID_streams_address, why, why_bytes,
+                                      "address %u %s address %u, expected each address once, and none beside "
+                                      "0.0.0.0 or [::] of its family",
+                                      i + 1, same ? "is the same as" : "covers", k + 1);
+            }
+        }
+    }
+    return true;
+}
+
+static bool
+check_path(const struct settings *settings, enum setting_id id, const char *path, char *why, size_t why_bytes)
+{
+    if (strlen(path) >= PATHS_SOCKET_BYTES) {
+        return complain_about(settings, id, why, why_bytes,
+                              "has %zu bytes, expected at most the %d bytes of a socket's path", strlen(path),
+                              PATHS_SOCKET_BYTES - 1);
     }
     return true;
 }
@@ -108,15 +183,15 @@ resolve_addresses(struct settings *settings, char *why, size_t why_bytes)
         struct address *address = &settings->addresses[settings->address_count];
 
         if (settings->address_count == SETTINGS_ADDRESSES_MAX) {
-            return complain(why, why_bytes, "streams.address: has too many addresses, expected at most %d",
-                            SETTINGS_ADDRESSES_MAX);
+            return complain_about(settings, SETTING_ID_streams_address, why, why_bytes,
+                                  "has too many addresses, expected at most %d", SETTINGS_ADDRESSES_MAX);
         }
         if (!address_parse(slice_of(at, bytes), address)) {
             snprintf(word, sizeof(word), "%.*s", (int)bytes, at);
-            return complain(why, why_bytes,
-                            "streams.address: %s is no numeric address, expected such as 127.0.0.1, "
-                            "[::1], 0.0.0.0 or [::], with commas between and no blanks",
-                            quote_text(quoted, word));
+            return complain_about(settings, SETTING_ID_streams_address, why, why_bytes,
+                                  "%s is no numeric address, expected such as 127.0.0.1, "
+                                  "[::1], 0.0.0.0 or [::], with commas between and no blanks",
+                                  quote_text(quoted, word));
         }
         settings->exposed = settings->exposed || !address_is_loopback(address);
         settings->address_count++;
@@ -124,15 +199,17 @@ resolve_addresses(struct settings *settings, char *why, size_t why_bytes)
         if (*at == ',') {
             at++;
             if (*at == '\0') {
-                return complain(why, why_bytes, "streams.address: ends in a comma, expected an address behind it");
+                return complain_about(settings, SETTING_ID_streams_address, why, why_bytes,
+                                      "ends in a comma, expected an address behind it");
             }
         }
     }
-    return true;
+    return check_overlap(settings, why, why_bytes);
 }
 
 static bool
-resolve_mode(const char *name, const char *text, uint32_t *out, char *why, size_t why_bytes)
+resolve_mode(const struct settings *settings, enum setting_id id, const char *text, uint32_t *out, char *why,
+             size_t why_bytes)
 {
     char quoted[QUOTE_BYTES];
     const char *digits = text + (text[0] == '0' && text[1] != '\0');
@@ -146,10 +223,10 @@ resolve_mode(const char *name, const char *text, uint32_t *out, char *why, size_
         mode = mode * 8 + (uint32_t)(*at - '0');
     }
     if ((mode & 0600) != 0600) {
-        return complain(why, why_bytes,
-                        "%s: %s is no mode that lets the owner in, expected three octal digits such as "
-                        "\"0600\" or \"0660\"",
-                        name, quote_text(quoted, text));
+        return complain_about(settings, id, why, why_bytes,
+                              "%s is no mode that lets the owner in, expected three octal digits such as "
+                              "\"0600\" or \"0660\"",
+                              quote_text(quoted, text));
     }
     *out = mode;
     return true;
@@ -162,33 +239,59 @@ check_together(const struct settings *settings, char *why, size_t why_bytes)
     bool streams = settings->address_count > 0 || settings->streams_unix[0] != '\0';
 
     if (!streams) {
-        return complain(why, why_bytes,
-                        "streams.address and streams.unix are both empty, expected one of them: nobody "
-                        "could connect%s",
-                        settings->port_count ? ", and fabric ports are attached to by a stream" : "");
+        return complain_about(settings, SETTING_ID_streams_address, why, why_bytes,
+                              "is empty and so is streams.unix, expected one of them: nobody could connect%s",
+                              settings->port_count ? ", and fabric ports are attached to by a stream" : "");
     }
     if (settings->exposed && settings->protected_mode && settings->user_count == 0) {
-        return complain(why, why_bytes,
-                        "streams.address: \"%s\" is beyond loopback and there is no password, expected "
-                        "auth.password or users, or auth.protected_mode = false",
-                        settings->streams_address);
+        return complain_about(settings, SETTING_ID_streams_address, why, why_bytes,
+                              "\"%s\" is beyond loopback and there is no password, expected "
+                              "auth.password or users, or auth.protected_mode = false",
+                              settings->streams_address);
     }
     return true;
+}
+
+/* All that is the same on every host. */
+static bool
+resolve_anywhere(struct settings *settings, char *why, size_t why_bytes)
+{
+    settings->idle = strcmp(settings->lcores_idle, "spin") == 0    ? IDLE_SPIN
+                     : strcmp(settings->lcores_idle, "yield") == 0 ? IDLE_YIELD
+                                                                   : IDLE_ADAPTIVE;
+    return (settings->memory_reserve == 0 || check_memory(settings, why, why_bytes)) &&
+           check_cpus(settings, why, why_bytes) && resolve_addresses(settings, why, why_bytes) &&
+           resolve_mode(settings, SETTING_ID_management_mode, settings->management_mode,
+                        &settings->management_mode_bits, why, why_bytes) &&
+           resolve_mode(settings, SETTING_ID_streams_unix_mode, settings->streams_unix_mode,
+                        &settings->streams_unix_mode_bits, why, why_bytes) &&
+           check_path(settings, SETTING_ID_management_socket, settings->management_socket, why, why_bytes) &&
+           check_path(settings, SETTING_ID_streams_unix, settings->streams_unix, why, why_bytes) &&
+           check_together(settings, why, why_bytes);
 }
 
 int
 settings_resolve(struct settings *settings, const struct host *host, char *why, size_t why_bytes)
 {
-    bool good =
-        resolve_memory(settings, host, why, why_bytes) && resolve_cpus(settings, host, why, why_bytes) &&
-        resolve_addresses(settings, why, why_bytes) &&
-        resolve_mode("management.mode", settings->management_mode, &settings->management_mode_bits, why, why_bytes) &&
-        resolve_mode("streams.unix_mode", settings->streams_unix_mode, &settings->streams_unix_mode_bits, why,
-                     why_bytes) &&
-        check_together(settings, why, why_bytes);
-
-    settings->idle = strcmp(settings->lcores_idle, "spin") == 0    ? IDLE_SPIN
-                     : strcmp(settings->lcores_idle, "yield") == 0 ? IDLE_YIELD
-                                                                   : IDLE_ADAPTIVE;
+    bool good = resolve_anywhere(settings, why, why_bytes) && check_reservable(settings, host, why, why_bytes) &&
+                resolve_memory(settings, host, why, why_bytes) && resolve_cpus(settings, host, why, why_bytes);
     return good ? 0 : -1;
+}
+
+int
+settings_resolve_elsewhere(struct settings *settings, const struct host *host, char *why, size_t why_bytes, char *here,
+                           size_t here_bytes)
+{
+    char memory[SETTINGS_WHY_BYTES] = "", cpus[SETTINGS_WHY_BYTES] = "";
+
+    here[0] = '\0';
+    if (!resolve_anywhere(settings, why, why_bytes) || !check_reservable(settings, host, why, why_bytes)) {
+        return -1;
+    }
+    bool good = resolve_memory(settings, host, memory, sizeof(memory));
+    good = resolve_cpus(settings, host, cpus, sizeof(cpus)) && good;
+    if (!good) {
+        snprintf(here, here_bytes, "%s%s%s", memory, memory[0] != '\0' && cpus[0] != '\0' ? "; " : "", cpus);
+    }
+    return 0;
 }

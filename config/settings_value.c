@@ -14,6 +14,22 @@ complain(char *why, size_t why_bytes, const char *format, ...)
 }
 
 bool
+complain_about(const struct settings *settings, enum setting_id id, char *why, size_t why_bytes, const char *format,
+               ...)
+{
+    static const char *const before[] = { "default of ", "", "--set " };
+    enum setting_origin origin = settings->origins[id];
+    char part[SETTINGS_WHY_BYTES];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(part, sizeof(part), format, args);
+    va_end(args);
+    return complain(why, why_bytes, "%s%s%s: %s", origin == SETTING_BY_FILE ? settings->places[id] : before[origin],
+                    origin == SETTING_BY_FILE ? ": " : "", settings_table[id].name, part);
+}
+
+bool
 complain_unknown(char *why, size_t why_bytes, const char *kind, const char *name, const char *const *names,
                  size_t count)
 {

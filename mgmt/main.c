@@ -12,7 +12,9 @@ static const char usage[] =
     "\n"
     "  -c, --config FILE       settings; without it " PATHS_SYSTEM_SETTINGS " if that exists, else built-in ones\n"
     "  -s, --set NAME=VALUE    one setting, over the file's; may be given again\n"
-    "      --check             read and check the settings, then exit: 0 when they are good\n"
+    "      --check             read and check the settings, then exit: 0 when they are good. They may be another "
+    "host's:\n"
+    "                          CPUs and memory that this one lacks, and fabric ports, are one line of warning\n"
     "      --print-config      print the settings as a file, with what \"auto\" became, then exit\n"
     "      --version           print the version, then exit\n"
     "      --help              print this, then exit\n"
@@ -100,6 +102,26 @@ hide_passwords(const struct arguments *arguments)
     }
 }
 
+/* What a file says holds everywhere; what this host lacks is worth a warning only. */
+static int
+check(const struct arguments *arguments, struct settings *settings)
+{
+    char why[SETTINGS_WHY_BYTES], here[2 * SETTINGS_WHY_BYTES];
+
+    if (settings_check(arguments->path, arguments->overrides, arguments->override_count, settings, why, sizeof(why),
+                       here, sizeof(here)) != 0) {
+        fprintf(stderr, "sluiced: %s\n", why);
+        return 1;
+    }
+    if (here[0] != '\0' || settings->port_count > 0) {
+        fprintf(stderr, "sluiced: warning: %s%s%s%s\n", here[0] == '\0' ? "" : "this host cannot do it: ", here,
+                here[0] != '\0' && settings->port_count > 0 ? "; " : "",
+                settings->port_count > 0 ? "not tried: fabric ports" : "");
+    }
+    printf("%s: good\n", arguments->path == NULL ? "built-in settings" : arguments->path);
+    return fflush(stdout) == 0 ? 0 : 1;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -113,16 +135,16 @@ main(int argc, char **argv)
     if (arguments.path == NULL && access(PATHS_SYSTEM_SETTINGS, F_OK) == 0) {
         arguments.path = PATHS_SYSTEM_SETTINGS;
     }
-    if (sodium_init() < 0 || settings_load(arguments.path, arguments.overrides, arguments.override_count, &settings,
-                                           why, sizeof(why)) != 0) {
+    CHECK(sodium_init() >= 0);
+    if (arguments.mode == MODE_CHECK) {
+        return check(&arguments, &settings);
+    }
+    if (settings_load(arguments.path, arguments.overrides, arguments.override_count, &settings, why, sizeof(why)) !=
+        0) {
         fprintf(stderr, "sluiced: %s\n", why);
         return 1;
     }
     hide_passwords(&arguments);
-    if (arguments.mode == MODE_CHECK) {
-        printf("%s: good\n", arguments.path == NULL ? "built-in settings" : arguments.path);
-        return 0;
-    }
     if (arguments.mode == MODE_PRINT) {
         settings_print(&settings, stdout);
         return fflush(stdout) == 0 ? 0 : 1;

@@ -63,6 +63,7 @@ check_prints_and_reads_back(void)
     CHECK(settings_parse(path, NULL, 0, &again, why, sizeof(why)) == 0);
     CHECK(settings_resolve(&again, &host, why, sizeof(why)) == 0);
     memcpy(again.origins, settings.origins, sizeof(again.origins));
+    memcpy(again.places, settings.places, sizeof(again.places));
     CHECK(memcmp(&settings, &again, sizeof(settings)) == 0);
     close(fd);
     free(text);

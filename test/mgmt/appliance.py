@@ -137,6 +137,18 @@ class CommandLine(unittest.TestCase):
                                             '"streams.port"?\n')
         self.assertEqual(run(SLUICED, "--check", "-c", "/nonexistent").returncode, 1)
 
+    def test_settings_for_another_host_can_be_checked(self):
+        result = run(SLUICED, "--check", "-c", str(ROOT / "config" / "hpc7g.conf"), "--set", "lcores.cpus=1,1000")
+        self.assertEqual((result.returncode, result.stdout), (0, f"{ROOT}/config/hpc7g.conf: good\n"))
+        self.assertRegex(result.stderr, r"^sluiced: warning: this host cannot do it: --set lcores\.cpus: CPU \d+ is not "
+                                        r"allowed .*; not tried: fabric ports\n$")
+        for setting in ("streams.address=::1,::1", "streams.unix=/" + "x" * 107, "lcores.cpus=1,1", "ports=x"):
+            result = run(SLUICED, "--check", "--set", "lcores.cpus=1000", "--set", setting)
+            self.assertEqual((result.returncode, result.stdout), (1, ""))
+            self.assertTrue(result.stderr.startswith(f"sluiced: --set {setting.split('=')[0]}: "), result.stderr)
+        for sample in sorted((ROOT / "config").glob("*.conf")):
+            self.assertEqual(run(SLUICED, "--check", "-c", str(sample)).returncode, 0, sample)
+
     def test_sample_settings_are_good_and_print_to_themselves(self):
         for sample in sorted((ROOT / "config").glob("*.conf")):
             with self.subTest(sample=sample.name):

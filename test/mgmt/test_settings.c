@@ -305,13 +305,21 @@ bad_overrides_say_what_they_are(void)
         { "stream.port=1", "--set: unknown setting \"stream.port\", did you mean \"streams.port\"?" },
         { "streams.port=", "--set: streams.port: \"\" is empty" },
         { "streams.port=1;", "is not a whole decimal number" },
-        { "ports=1", "--set ports:1: ports: is not a list" },
+        { "ports=1",
+          "--set ports: \"1\" is no list, expected a list: ports=( { type = \"fabric\"; provider = \"shm\"; }, ... )" },
+        { "ports=", "--set ports: \"\" is no list" },
+        { "ports=(shm)", "--set ports:1: syntax error, expected a list: ports=( { type" },
+        { "ports= [ ]", "is no list" },
+        { "users=sesame", "--set users: the value is no list, expected a list: users=( { name = " },
+        { "users=(sesame)", "--set users:1: syntax error, expected a list: users=(" },
+        { "users=( { name = \"default\"; password = \"x\"; } )", "--set users:1: users[0]: \"default\" is the user" },
         { "ports=( { type = 1; } )", "ports[0]: type: is a number" },
         { "ports=(); log: { }", "--set ports:1: log: does not belong here, expected one value of ports" },
     };
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         CU_ASSERT_EQUAL(parse_set(rows[i].text), -1);
         CU_ASSERT(why_has(rows[i].why));
+        CU_ASSERT_PTR_NULL(strstr(why, "sesame")); /* it may be a password */
     }
 }
 

@@ -118,6 +118,9 @@ bad_users_are_refused_and_no_message_repeats_a_password(void)
         { "users = ( { name = \"a b\"; password = \"sesame\"; } );", "users[0]: name \"a b\" has blanks" },
         { "users = ( { name = \"a\"; password = \"sesame\"; }, { name = \"a\"; password = \"x\"; } );",
           "users[1]: \"a\" is there twice" },
+        { "users = (\n { name = \"a\"; password = \"sesame\"; },\n { name = \"default\"; password = \"sesame\"; } );",
+          "sluice.conf:3: users[1]: \"default\" is the user of auth.password" },
+        { "auth: {\n password = \"#sesame\"; };", "sluice.conf:2: auth.password: \"#\" is not followed by a SHA-256" },
         { "users = ( { name = \"default\"; password = \"sesame\"; } );", "\"default\" is the user of auth.password" },
         { "users = ( { nme = \"a\"; password = \"sesame\"; } );", "unknown name \"nme\", did you mean \"name\"?" },
     };
@@ -313,6 +316,117 @@ modes_are_octal_and_let_the_owner_in(void)
     }
 }
 
+/* "x" times `count`. */
+static const char *
+long_text(size_t count)
+{
+    static char text[SETTING_TEXT_BYTES];
+    memset(text, 'x', count);
+    text[count] = '\0';
+    return text;
+}
+
+static void
+what_several_settings_show_says_where_it_was_written(void)
+{
+    static const struct {
+        const char *set, *file, *why; /* %s of a file: more than a socket's path */
+    } rows[] = {
+        { NULL, "lcores: {\n cpus = \"1,1\"; };", "sluice.conf:2: lcores.cpus: \"1,1\" names a CPU twice" },
+        { NULL, "lcores: {\n cpus = \"9\"; };", "sluice.conf:2: lcores.cpus: CPU 9 is not allowed" },
+        { "lcores.cpus=9", "lcores: {\n cpus = \"0\"; };", "--set lcores.cpus: CPU 9 is not allowed" },
+        { NULL, "\nstreams: { address = \"localhost\"; };", "sluice.conf:2: streams.address: \"localhost\" is no" },
+        { NULL, "\nstreams: { address = \"::1,\"; };", "sluice.conf:2: streams.address: ends in a comma" },
+        { NULL, "\n\nstreams: { address = \"0.0.0.0\"; };",
+          "sluice.conf:3: streams.address: \"0.0.0.0\" is beyond loopback and there is no password" },
+        { "streams.address=0.0.0.0", "", "--set streams.address: \"0.0.0.0\" is beyond loopback" },
+        { NULL, "streams: {\n address = \"\";\n unix = \"\"; };", "sluice.conf:2: streams.address: is empty and so" },
+        { NULL, "streams: { address = \"::1,127.0.0.1,::1\"; };",
+          "sluice.conf:1: streams.address: address 3 is the same as address 1, expected each address once" },
+        { "auth.protected_mode=false", "streams: { address = \"127.0.0.1,0.0.0.0\"; };",
+          "sluice.conf:1: streams.address: address 2 covers address 1" },
+        { NULL, "memory: { reserve = \"1GiB\";\n limit = \"2GiB\"; };",
+          "sluice.conf:2: memory.limit: 2GiB is more than memory.reserve" },
+        { "memory.reserve=1GiB", "memory: { \n limit = \"2GiB\"; };", "sluice.conf:2: memory.limit: 2GiB is more" },
+        { "memory.limit=2GiB", "memory: { reserve = \"1GiB\"; };", "--set memory.limit: 2GiB is more than" },
+        { "memory.limit=3GiB", "", "--set memory.limit: 3GiB is more than memory.reserve, expected at most 2GiB" },
+        { "memory.ahead=1GiB", "memory: { reserve = \"1GiB\"; };", "--set memory.ahead: 1GiB is more than half" },
+        { NULL, "memory: { reserve = \"9GiB\"; };",
+          "sluice.conf:1: memory.reserve: 9GiB of address space cannot be reserved, expected at most 8GiB" },
+        { NULL, "management: { mode = \"0\"; };", "sluice.conf:1: management.mode: \"0\" is no mode" },
+        { "streams.unix_mode=8", "", "--set streams.unix_mode: \"8\" is no mode" },
+        { NULL, "\nstreams: { unix = \"%s\"; };",
+          "sluice.conf:2: streams.unix: has 108 bytes, expected at most the 107" },
+        { NULL, "management: { socket = \"%s\"; };", "sluice.conf:1: management.socket: has 108 bytes" },
+    };
+
+    host.reservable_bytes = 8 * GIB;
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        char text[512];
+        snprintf(text, sizeof(text), rows[i].file, long_text(108));
+        file_write("sluice.conf", text, strlen(text));
+        CU_ASSERT_EQUAL(settings_parse(path, &rows[i].set, rows[i].set != NULL, &settings, why, sizeof(why)), 0);
+        CU_ASSERT_EQUAL(resolve(), -1);
+        CU_ASSERT(why_has(rows[i].why));
+    }
+    host.memory_bytes = 100 * MIB;
+    CU_ASSERT_EQUAL(parse_file(""), 0);
+    CU_ASSERT_EQUAL(resolve(), -1);
+    CU_ASSERT_EQUAL(strncmp(why, "default of memory.reserve: half", 31), 0);
+    host.memory_bytes = 4 * GIB;
+
+    char text[512];
+    snprintf(text, sizeof(text), "streams: { unix = \"%s\"; };\nmemory: { reserve = \"8GiB\"; };", long_text(107));
+    CU_ASSERT_EQUAL(parse_file(text), 0);
+    CU_ASSERT_EQUAL(resolve(), 0);
+    host.reservable_bytes = 0;
+}
+
+static void
+settings_of_another_host_are_good_and_say_what_this_one_lacks(void)
+{
+    static const struct {
+        const char *file, *why, *here;
+    } rows[] = {
+        { "", "", "" },
+        { "lcores: { cpus = \"1-47\"; };", "", "sluice.conf:1: lcores.cpus: CPU 4 is not allowed" },
+        { "lcores: { cpus = \"1-47\"; };\nmemory: {\n limit = \"3GiB\"; };", "",
+          "sluice.conf:3: memory.limit: 3GiB is more than memory.reserve, expected at most 2GiB; sluice.conf:1: "
+          "lcores.cpus: CPU 4" },
+        { "lcores: { cpus = \"1-48,1\"; };", "sluice.conf:1: lcores.cpus: ", NULL },
+        { "lcores: { cpus = \"1-47\"; };\nstreams: { address = \"x\"; };", "sluice.conf:2: streams.address: \"x\"",
+          NULL },
+        { "lcores: { cpus = \"1-47\"; };\nmemory: { reserve = \"1GiB\"; limit = \"2GiB\"; };",
+          "sluice.conf:2: memory.limit: 2GiB", NULL },
+    };
+    char here[2 * SETTINGS_WHY_BYTES], plain[2 * SETTINGS_WHY_BYTES];
+
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        CU_ASSERT_EQUAL(parse_file(rows[i].file), 0);
+        int result = settings_resolve_elsewhere(&settings, &host, why, sizeof(why), here, sizeof(here));
+        CU_ASSERT_EQUAL(result, rows[i].here == NULL ? -1 : 0);
+        CU_ASSERT(why_has(rows[i].why));
+        /* Without the folder's name, which changes. */
+        size_t used = 0;
+        for (const char *at = here; *at != '\0'; at++) {
+            bool in_folder = strncmp(at, settings_fixture_dir(), strlen(settings_fixture_dir())) == 0;
+            at += in_folder ? strlen(settings_fixture_dir()) + 1 : 0;
+            plain[used++] = *at;
+        }
+        plain[used] = '\0';
+        CU_ASSERT_EQUAL(rows[i].here == NULL || strncmp(plain, rows[i].here, strlen(rows[i].here)) == 0, true);
+        CU_ASSERT_EQUAL(plain[0] == '\0', rows[i].here == NULL || rows[i].here[0] == '\0');
+    }
+}
+
+static void
+address_space_is_asked_of_the_kernel(void)
+{
+    CU_ASSERT_EQUAL(host_reservable(64 * MIB), 64 * MIB);
+    uint64_t most = host_reservable(1ull << 60); /* no user address space is as large */
+    CU_ASSERT(most >= 64 * MIB && most < 1ull << 60);
+}
+
 static void
 what_is_printed_reads_back_to_the_same_settings(void)
 {
@@ -336,6 +450,7 @@ what_is_printed_reads_back_to_the_same_settings(void)
     CU_ASSERT_EQUAL(settings_parse(printed, NULL, 0, &again, why, sizeof(why)), 0);
     CU_ASSERT_EQUAL(settings_resolve(&again, &host, why, sizeof(why)), 0);
     memcpy(again.origins, settings.origins, sizeof(again.origins));
+    memcpy(again.places, settings.places, sizeof(again.places));
     CU_ASSERT(memcmp(&settings, &again, sizeof(settings)) == 0);
 }
 
@@ -354,6 +469,9 @@ main(void)
     CU_ADD_TEST(suite, listening_beyond_loopback_needs_a_password);
     CU_ADD_TEST(suite, an_appliance_that_nobody_can_reach_is_refused);
     CU_ADD_TEST(suite, modes_are_octal_and_let_the_owner_in);
+    CU_ADD_TEST(suite, what_several_settings_show_says_where_it_was_written);
+    CU_ADD_TEST(suite, settings_of_another_host_are_good_and_say_what_this_one_lacks);
+    CU_ADD_TEST(suite, address_space_is_asked_of_the_kernel);
     CU_ADD_TEST(suite, what_is_printed_reads_back_to_the_same_settings);
     CU_basic_set_mode(CU_BRM_NORMAL);
     CU_basic_run_tests();
