@@ -149,6 +149,20 @@ class CommandLine(unittest.TestCase):
         for sample in sorted((ROOT / "config").glob("*.conf")):
             self.assertEqual(run(SLUICED, "--check", "-c", str(sample)).returncode, 0, sample)
 
+    def test_the_readme_shows_lists_that_are_good_and_names_every_member(self):
+        readme = (ROOT / "README.md").read_text()
+        shown = re.search(r"^    ports = \(.*?^    \);\n    users = \(.*?^    \);\n", readme, re.MULTILINE | re.DOTALL).group()
+        result = run(SLUICED, "--check", "-c", "/dev/stdin", input=shown)
+        self.assertEqual((result.returncode, result.stderr), (0, "sluiced: warning: not tried: fabric ports\n"))
+        table = (ROOT / "config" / "settings_table.h").read_text()
+        lists = table[table.index("define PORT_SETTINGS_TABLE"):]
+        members = re.findall(r'X\(\w+, "(\w+)", [A-Z]+, ', lists)
+        self.assertEqual(len(members), 13)
+        behind = readme[readme.index(shown) + len(shown):]
+        self.assertEqual([name for name in members if f"`{name}`" not in behind], [])
+        providers = re.search(r"X\(provider, (\"shm\".*)\)", lists).group(1).split(", ")
+        self.assertEqual([name for name in providers if name not in behind], [])
+
     def test_sample_settings_are_good_and_print_to_themselves(self):
         for sample in sorted((ROOT / "config").glob("*.conf")):
             with self.subTest(sample=sample.name):
