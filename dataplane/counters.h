@@ -16,6 +16,6 @@ struct lcore_counters {
     _Alignas(CACHE_LINE) _Atomic uint64_t sessions_open;
     _Atomic uint64_t sessions_fabric;
     _Atomic uint64_t channels;
-    _Atomic uint64_t output_bytes; /* in chunks of all sessions */
+    _Atomic uint64_t output_bytes; /* replies not yet acknowledged, of all sessions, as of the last sweep */
 };
 static_assert(sizeof(struct lcore_counters) % CACHE_LINE == 0, "no two lcores share a line");

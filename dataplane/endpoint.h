@@ -86,7 +86,7 @@ struct endpoint_ops {
 /* What the module exports: this symbol, and the contract above as a number that both sides were built with. */
 #define ENDPOINT_MODULE_FILE   "sluice_fabric.so"
 #define ENDPOINT_MODULE_SYMBOL "sluice_fabric_module"
-#define ENDPOINT_ABI           1
+#define ENDPOINT_ABI           2
 
 struct endpoint_module {
     uint32_t abi;

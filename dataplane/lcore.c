@@ -156,10 +156,13 @@ lcore_tick(struct lcore *lcore)
     for (uint32_t i = 0; i < SWEEP_BURST; i++) {
         struct session *session = lcore->sweep;
         if (session == NULL) {
+            store_relaxed(&lcore->counters->output_bytes, lcore->swept_output_bytes);
+            lcore->swept_output_bytes = 0;
             lcore->sweep = lcore->all; /* from the start, next tick */
             break;
         }
         lcore->sweep = session->all_next;
+        lcore->swept_output_bytes += stream_out_pending(&session->out);
         session_sweep(session);
     }
 }

@@ -61,6 +61,7 @@ struct lcore {
     struct session *all, *sweep;        /* every session; where the sweep goes on */
     struct session **sessions;          /* LCORE_SESSION_BUCKETS lists by id */
     struct session *dying;              /* closed at the end of the turn */
+    uint64_t swept_output_bytes;        /* of the sessions met in this round of the sweep */
     uint32_t session_count;
     uint64_t session_ids; /* given so far; id = session_ids * lcore count + index + 1 */
 
