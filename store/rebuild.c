@@ -1,10 +1,6 @@
 #include "store/rebuild.h"
 
-#define GROUP_MAX_LOG2  3 /* a table grows or shrinks 8-fold at most, so a group is bounded */
-#define GROUP_MAX       (1 << GROUP_MAX_LOG2)
-#define EXAMINE_BUCKETS 32 /* a step */
-#define MOVE_GROUPS     8  /* a step: some 40 records, prefetched */
-#define KEYS_A_BUCKET   4  /* of 7 slots, after a rebuild at most */
+#define GROUP_MAX (1 << REBUILD_GROUP_LOG2)
 
 /* Where the next record of one target chain goes. */
 struct group_target {
@@ -26,12 +22,6 @@ enum move_status {
     MOVE_LATE, /* others finished copying this group */
     MOVE_NO_MEMORY,
 };
-
-static inline uint32_t
-table_log2(uint64_t table)
-{
-    return (uint32_t)(table & INDEX_LOG2_MASK);
-}
 
 static struct index_bucket *
 group_source(const struct group *group, uint32_t i)
@@ -262,8 +252,8 @@ group_forward(struct group *group)
     return REBUILD_DONE;
 }
 
-static enum rebuild_status
-group_move(struct store_member *member, uint32_t segment, uint64_t from, uint64_t to, uint32_t bucket)
+enum rebuild_status
+rebuild_move_group(struct store_member *member, uint32_t segment, uint64_t from, uint64_t to, uint32_t bucket)
 {
     uint32_t from_log2 = table_log2(from), to_log2 = table_log2(to), step_log2 = MIN(from_log2, to_log2);
     struct group group = {
@@ -305,169 +295,5 @@ rebuild_help(struct store_member *member, uint64_t table, uint64_t hash)
         return REBUILD_DONE;
     }
     assert(link_bucket(to) != NULL);
-    return group_move(member, segment, table, to, (uint32_t)(hash & ((1u << table_log2(table)) - 1)));
-}
-
-/* ---- which segment, when, to what size ---- */
-
-static uint32_t
-log2_for(const struct index *index, uint32_t live)
-{
-    uint32_t log2 = index->first_log2;
-    while (log2 < INDEX_LOG2_MAX && live > (uint32_t)KEYS_A_BUCKET << log2) {
-        log2++;
-    }
-    return log2;
-}
-
-/* The nearest to `log2` that one rebuild can reach. */
-static uint32_t
-log2_in_reach(uint32_t log2, uint32_t now)
-{
-    log2 = MIN(log2, now + GROUP_MAX_LOG2);
-    return now > GROUP_MAX_LOG2 ? MAX(log2, now - GROUP_MAX_LOG2) : log2;
-}
-
-/* Claim the segment, make the table, publish it. False: somebody else's, or no memory. */
-static bool
-rebuild_begin(struct store_member *member, uint32_t log2)
-{
-    struct index *index = &member->store->index;
-    struct member_rebuild *rebuild = &member->rebuild;
-    struct index_segment *segment = &index->segments[rebuild->segment];
-    uint64_t none = 0;
-    if (!cas_acq_rel(&segment->next, &none, REBUILD_CLAIMED)) { /* acquire: pairs with rebuild_finish() */
-        return false;
-    }
-    struct index_bucket *first = NULL;
-    if (load_acquire(&index->directory[rebuild->segment]) == rebuild->table) {
-        first = index_table_take(member, log2, SLOT_INIT, LINK_INIT);
-    }
-    if (first == NULL) {
-        store_release(&segment->next, 0); /* nobody saw it */
-        return false;
-    }
-    uint64_t generation = (INDEX_GENERATION(rebuild->table) + 1) & 0xffff;
-    store_relaxed(&segment->left, 1u << table_log2(rebuild->table));
-    store_relaxed(&segment->appended, 0);
-    rebuild->to = (uint64_t)(uintptr_t)first | log2 | generation << 48;
-    /* release: pairs with the acquire in rebuild_help(); the table is INIT throughout */
-    store_release(&segment->next, rebuild->to);
-    return true;
-}
-
-/* Dead slots are worth a rebuild when there is one in each bucket, or when they are half of all. */
-static void
-rebuild_choose(struct store_member *member)
-{
-    struct member_rebuild *rebuild = &member->rebuild;
-    uint32_t now = table_log2(rebuild->table), best = log2_for(&member->store->index, rebuild->live);
-    uint32_t log2 = log2_in_reach(best, now);
-    bool dead = rebuild->others >= 1u << now || rebuild->others > rebuild->live;
-    bool resize = log2 > now || log2 + 2 <= now;
-    rebuild->state = REBUILD_IDLE;
-    if (!resize && !dead) {
-        store_relaxed(&member->store->index.segments[rebuild->segment].appended, 0); /* look again after as many more */
-        return;
-    }
-    if (rebuild_begin(member, resize ? log2 : now)) {
-        rebuild->state = REBUILD_MOVE;
-        rebuild->bucket = 0;
-        rebuild->again = resize && log2 != best;
-    }
-}
-
-static void
-rebuild_examine(struct store_member *member)
-{
-    struct member_rebuild *rebuild = &member->rebuild;
-    uint32_t end = MIN(rebuild->bucket + EXAMINE_BUCKETS, 1u << table_log2(rebuild->table));
-    /* The table may be replaced meanwhile: it stays readable within a turn only, so ask each time. */
-    if (load_acquire(&member->store->index.directory[rebuild->segment]) != rebuild->table) {
-        rebuild->state = REBUILD_IDLE;
-        return;
-    }
-    for (; rebuild->bucket < end; rebuild->bucket++) {
-        struct index_bucket *bucket = link_bucket(rebuild->table) + rebuild->bucket;
-        uint64_t chain = 1;
-        while (bucket != NULL) {
-            for (uint32_t i = 0; i < INDEX_BUCKET_SLOTS; i++) {
-                uint64_t word = load_relaxed(&bucket->slots[i]);
-                rebuild->live += slot_is_record(word);
-                rebuild->others += slot_kind(word) == SLOT_GHOST || slot_kind(word) == SLOT_TOMB;
-            }
-            uint64_t link = load_acquire(&bucket->link);
-            bucket = (link & LINK_FORWARDED) != 0 ? NULL : link_bucket(link);
-            chain += bucket != NULL;
-        }
-        if (chain > load_relaxed(&member->counters.chain_buckets_max)) {
-            store_relaxed(&member->counters.chain_buckets_max, chain);
-        }
-    }
-    if (end == 1u << table_log2(rebuild->table)) {
-        rebuild_choose(member);
-    }
-}
-
-static void
-rebuild_move(struct store_member *member)
-{
-    struct member_rebuild *rebuild = &member->rebuild;
-    struct index *index = &member->store->index;
-    uint64_t to = rebuild->to;
-    /* Others may have finished it, and even begun the next. */
-    if (load_acquire(&index->directory[rebuild->segment]) != rebuild->table) {
-        rebuild->state = REBUILD_IDLE;
-        return;
-    }
-    uint32_t groups = 1u << MIN(table_log2(rebuild->table), table_log2(to));
-    uint32_t end = MIN(rebuild->bucket + MOVE_GROUPS, groups);
-    for (; rebuild->bucket < end; rebuild->bucket++) {
-        if (group_move(member, rebuild->segment, rebuild->table, to, rebuild->bucket) != REBUILD_DONE) {
-            return; /* here again at the next step */
-        }
-    }
-    if (end == groups) {
-        rebuild->state = REBUILD_IDLE;
-        if (rebuild->again) {
-            rebuild_wish(member, rebuild->segment);
-        }
-    }
-}
-
-void
-rebuild_step(struct store_member *member)
-{
-    struct member_rebuild *rebuild = &member->rebuild;
-    if (rebuild->state == REBUILD_MOVE) {
-        rebuild_move(member);
-    } else if (rebuild->state == REBUILD_EXAMINE) {
-        rebuild_examine(member);
-    } else if (rebuild->wish_head != rebuild->wish_tail) {
-        rebuild->segment = rebuild->wishes[rebuild->wish_head++ % REBUILD_WISHES];
-        rebuild->table = load_acquire(&member->store->index.directory[rebuild->segment]);
-        rebuild->bucket = rebuild->live = rebuild->others = 0;
-        bool free = rebuild->table != 0 && load_relaxed(&member->store->index.segments[rebuild->segment].next) == 0;
-        rebuild->state = free ? REBUILD_EXAMINE : REBUILD_IDLE;
-    }
-}
-
-void
-rebuild_wish(struct store_member *member, uint32_t segment)
-{
-    struct member_rebuild *rebuild = &member->rebuild;
-    if (rebuild->wish_tail - rebuild->wish_head < REBUILD_WISHES) {
-        rebuild->wishes[rebuild->wish_tail++ % REBUILD_WISHES] = segment;
-    }
-}
-
-void
-rebuild_notice(struct store_member *member, uint64_t table, uint32_t segment)
-{
-    uint32_t appended = add_relaxed(&member->store->index.segments[segment].appended, 1) + 1;
-    /* Between 1/16 and 1/6 of the buckets: segments of the same age do not grow together. 1/8 is 5 keys a bucket. */
-    uint32_t enough = 1 + ((1u << table_log2(table)) * (4 + segment % 8)) / 64;
-    if (appended >= enough && appended % enough == 0) {
-        rebuild_wish(member, segment);
-    }
+    return rebuild_move_group(member, segment, table, to, (uint32_t)(hash & ((1u << table_log2(table)) - 1)));
 }

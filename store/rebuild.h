@@ -12,13 +12,27 @@
 #pragma once
 #include "store/store_layout.h"
 
-#define REBUILD_CLAIMED 1ull /* in index_segment.next: the new table is being made */
+#define REBUILD_CLAIMED    1ull /* in index_segment.next: the new table is being made */
+#define REBUILD_GROUP_LOG2 3    /* a table grows or shrinks 8-fold at most, so a group is bounded */
+
+static inline uint32_t
+table_log2(uint64_t table)
+{
+    return (uint32_t)(table & INDEX_LOG2_MASK);
+}
 
 enum rebuild_status { REBUILD_DONE, REBUILD_LATER };
 
 /* Move the group of `hash`, in whose bucket of `table` the caller met a frozen slot or link. REBUILD_DONE: look again.
  * REBUILD_LATER: no memory or no room in limbo; nothing was lost. */
 enum rebuild_status rebuild_help(struct store_member *member, uint64_t table, uint64_t hash);
+
+/* Move the group of bucket `bucket`, if it has not moved: `from` was in the directory in this turn, `to` is its
+ * successor. */
+enum rebuild_status rebuild_move_group(struct store_member *member, uint32_t segment, uint64_t from, uint64_t to,
+                                       uint32_t bucket);
+
+/* ---- rebuild_lead.c ---- */
 
 /* A chain of this segment got a bucket appended: look at it when that happens too often. */
 void rebuild_notice(struct store_member *member, uint64_t table, uint32_t segment);
