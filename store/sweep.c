@@ -178,6 +178,10 @@ sweep_segment(struct store_member *member, uint32_t budget, bool flush)
     struct member_sweep *sweep = &member->sweep;
     /* acquire: pairs with the store in rebuild_finish(). Loaded in each call: the table lives as long as this turn. */
     uint64_t table = load_acquire(&index->directory[sweep->segment]);
+    if (table == 0) { /* its bit was seen before it: nothing in it can be due */
+        sweep->active = false;
+        return budget;
+    }
     if (load_relaxed(&index->segments[sweep->segment].next) != 0 && ++sweep->waited < SWEEP_WAIT_CALLS) {
         sweep_segment_start(sweep); /* being rebuilt: its buckets move under our feet, and soon it is done */
         return 0;
