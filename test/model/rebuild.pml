@@ -1,4 +1,4 @@
-/* rebuild - a segment of one bucket moves to another table (store/rebuild.h): a setter (two with -DALL: over 54 million
+/* rebuild - a segment of one bucket moves to another table (store/rebuild.h): a setter (two with -DALL: 117 million
  * states), a deleter, a reader and a rebuilder, on one key; whoever is in the way helps. The head of either chain has one
  * slot, the bucket behind it two.
  *
