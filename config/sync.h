@@ -38,7 +38,7 @@
 #endif
 
 #ifdef SYNC_TSAN
-extern _Atomic uint64_t sync_tsan_word; /* test/sync_tsan.c */
+extern _Atomic uint64_t sync_tsan_word; /* store/sync_tsan.c */
 #define fence_seq_cst() ((void)atomic_fetch_add_explicit(&sync_tsan_word, 1, memory_order_seq_cst))
 #define fence_acquire() fence_seq_cst()
 #define fence_release() fence_seq_cst()
