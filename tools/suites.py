@@ -25,6 +25,7 @@ FAST_BUDGET_S = 5 * 60
 SKIPPED = 77  # exit code of a suite that cannot run here; its last line of output says why
 STUCK, LEFT = "stuck, ended", "left processes behind, ended"
 TAIL_LINES = 40
+ENDING_S = 5  # what is ending by itself may: a sanitizer's symbolizer outlives its program by a second
 
 # What a run-time checker finds must fail its suite at once. A suite's own setting wins.
 SANITIZER_DEFAULTS = {
@@ -161,7 +162,9 @@ def command_run(command, log_path, timeout_s, env):
         finally:
             seconds = time.monotonic() - begun
             if process.returncode == 0 and group_alive(process):
-                time.sleep(0.5)  # what is ending by itself may
+                deadline = time.monotonic() + ENDING_S
+                while group_alive(process) and time.monotonic() < deadline:
+                    time.sleep(0.05)
                 code = LEFT if group_alive(process) else code
             group_kill(process)
     return code, seconds
