@@ -35,7 +35,8 @@ uint64_t
 stamp_clock_read(struct stamp_clock *clock)
 {
     if (LIKELY(clock->trusted)) {
-        return (cycles_now_ordered() << clock->shift) & ~STAMP_MEMBER_MASK;
+        /* A counter need not begin at 0 (an emulated one does not); it passes the limit once in 36 years. */
+        return (cycles_now_ordered() << clock->shift) & (STAMP_LIMIT - 1) & ~STAMP_MEMBER_MASK;
     }
     /* acquire and release: earlier loads are before it, the cut's load after it */
     return add_acq_rel(&clock->shared, STAMP_MEMBER_MASK + 1) + STAMP_MEMBER_MASK + 1;

@@ -7,6 +7,7 @@
 #include "config/sync.h"
 
 #define STAMP_MEMBER_MASK 63ull
+#define STAMP_LIMIT       (1ull << 62) /* stamps are below it: versions and cuts use the bits above */
 
 struct stamp_clock {
     bool trusted;   /* read-only after boot: the cycle counter, or the shared counter below */
