@@ -1,5 +1,6 @@
-/* ctl_status.c - status, ready, alive, version, config show, shutdown. */
+/* ctl_status.c - status, ready, alive, version, config show, doctor, shutdown. */
 #include "mgmt/ctl.h"
+#include "mgmt/doctor.h"
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -125,6 +126,21 @@ ctl_config_show(struct ctl_request *request)
     }
     request->result = json_pack("{s:s,s:o,s:o,s:o}", "file", request->mgmt->settings_path, "settings", rows, "ports",
                                 ports, "users", users);
+    return CTL_DONE;
+}
+
+/* Reads some hundred small files: a few ms of the management core, at most one question at a time. */
+enum ctl_result
+ctl_doctor(struct ctl_request *request)
+{
+    static struct doctor doctor;
+
+    doctor = (struct doctor){
+        .root = "", .settings = request->mgmt->settings, .dataplane = request->mgmt->dataplane, .elsewhere = ""
+    };
+    doctor_examine(&doctor);
+    request->result =
+        json_pack("{s:s,s:o}", "worst", doctor_level_text(doctor_worst(&doctor)), "findings", doctor_json(&doctor));
     return CTL_DONE;
 }
 

@@ -1,4 +1,5 @@
 /* main.c - sluiced: read the settings, then be the management core. */
+#include "mgmt/doctor.h"
 #include "mgmt/mgmt.h"
 #include <getopt.h>
 #include <sodium.h>
@@ -8,13 +9,17 @@
 #define EXIT_USAGE    2
 
 static const char usage[] =
-    "usage: sluiced [-c FILE] [--set GROUP.NAME=VALUE]... [--check | --print-config | --version | --help]\n"
+    "usage: sluiced [-c FILE] [--set GROUP.NAME=VALUE]... [--check | --print-config | --doctor | --version |\n"
+    "               --help]\n"
     "\n"
     "  -c, --config FILE       settings; without it " PATHS_SYSTEM_SETTINGS " if that exists, else built-in ones\n"
     "  -s, --set NAME=VALUE    one setting, over the file's; may be given again\n"
     "      --check             read and check the settings, then exit: 0 when they are good. They may be another "
     "host's:\n"
     "                          CPUs and memory that this one lacks, and fabric ports, are one line of warning\n"
+    "      --doctor            say what of this host keeps an appliance with these settings from its best, with "
+    "remedies,\n"
+    "                          then exit: 0 when all is as wanted, else 1\n"
     "      --print-config      print the settings as a file, with what \"auto\" became, then exit\n"
     "      --version           print the version, then exit\n"
     "      --help              print this, then exit\n"
@@ -22,7 +27,7 @@ static const char usage[] =
     "Without arguments: streams on 127.0.0.1:6379 and [::1]:6379, any Linux, no root, no huge pages, no special NIC.\n"
     "Settings: sluice.conf(5).\n";
 
-enum mode { MODE_RUN, MODE_CHECK, MODE_PRINT };
+enum mode { MODE_RUN, MODE_CHECK, MODE_PRINT, MODE_DOCTOR };
 
 struct arguments {
     const char *path; /* NULL: the system's file, if it exists */
@@ -42,13 +47,10 @@ static void
 read_arguments(struct arguments *arguments, int argc, char **argv)
 {
     static const struct option options[] = {
-        { "config", required_argument, NULL, 'c' },
-        { "set", required_argument, NULL, 's' },
-        { "check", no_argument, NULL, 'k' },
-        { "print-config", no_argument, NULL, 'p' },
-        { "version", no_argument, NULL, 'v' },
-        { "help", no_argument, NULL, 'h' },
-        { NULL, 0, NULL, 0 },
+        { "config", required_argument, NULL, 'c' }, { "set", required_argument, NULL, 's' },
+        { "check", no_argument, NULL, 'k' },        { "doctor", no_argument, NULL, 'd' },
+        { "print-config", no_argument, NULL, 'p' }, { "version", no_argument, NULL, 'v' },
+        { "help", no_argument, NULL, 'h' },         { NULL, 0, NULL, 0 },
     };
     int option;
 
@@ -66,6 +68,9 @@ read_arguments(struct arguments *arguments, int argc, char **argv)
             break;
         case 'k':
             arguments->mode = MODE_CHECK;
+            break;
+        case 'd':
+            arguments->mode = MODE_DOCTOR;
             break;
         case 'p':
             arguments->mode = MODE_PRINT;
@@ -122,6 +127,26 @@ check(const struct arguments *arguments, struct settings *settings)
     return fflush(stdout) == 0 ? 0 : 1;
 }
 
+static int
+examine(const struct arguments *arguments, struct settings *settings)
+{
+    static struct doctor doctor; /* some 100 KiB */
+    char why[SETTINGS_WHY_BYTES], here[2 * SETTINGS_WHY_BYTES];
+    struct text text = { 0 };
+
+    if (settings_check(arguments->path, arguments->overrides, arguments->override_count, settings, why, sizeof(why),
+                       here, sizeof(here)) != 0) {
+        fprintf(stderr, "sluiced: %s\n", why);
+        return 1;
+    }
+    doctor = (struct doctor){ .root = "", .settings = settings, .elsewhere = here };
+    doctor_examine(&doctor);
+    doctor_print(&doctor, &text);
+    fputs(text.bytes, stdout);
+    text_fini(&text);
+    return fflush(stdout) == 0 && doctor_worst(&doctor) == DOCTOR_GOOD ? 0 : 1;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -138,6 +163,9 @@ main(int argc, char **argv)
     CHECK(sodium_init() >= 0);
     if (arguments.mode == MODE_CHECK) {
         return check(&arguments, &settings);
+    }
+    if (arguments.mode == MODE_DOCTOR) {
+        return examine(&arguments, &settings);
     }
     if (settings_load(arguments.path, arguments.overrides, arguments.override_count, &settings, why, sizeof(why)) !=
         0) {

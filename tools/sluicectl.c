@@ -296,6 +296,25 @@ run_config_show(const struct options *options)
 }
 
 static int
+run_doctor(const struct options *options)
+{
+    json_t *result = call(options, "doctor", NULL), *finding;
+    bool good = strcmp(get_text(result, "worst"), "good") == 0;
+    size_t row;
+
+    if (options->json) {
+        print_json(result);
+        return good ? EXIT_GOOD : EXIT_BAD;
+    }
+    json_array_foreach(json_object_get(result, "findings"), row, finding)
+    {
+        fputs(get_text(finding, "text"), stdout);
+    }
+    json_decref(result);
+    return good ? EXIT_GOOD : EXIT_BAD;
+}
+
+static int
 run_version(const struct options *options)
 {
     json_t *result = call(options, "version", NULL);
@@ -350,6 +369,7 @@ static const struct command {
     { "sessions", run_sessions, TAKES_FULL | TAKES_LIMIT, "[-l] [--limit N]", "who is connected" },
     { "memory", run_memory, 0, "", "where memory went" },
     { "config show", run_config_show, TAKES_FULL, "[-l]", "settings and where they come from" },
+    { "doctor", run_doctor, 0, "", "what of the host should change; exit code 1 when anything should" },
     { "shutdown", run_shutdown, TAKES_NO_WAIT, "[--no-wait]", "drain, end, and wait for the end" },
     { "version", run_version, 0, "", "versions of both sides" },
 };

@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import resource
 import signal
 import socket
 import stat
@@ -173,6 +174,36 @@ class CommandLine(unittest.TestCase):
                 self.assertEqual((again.returncode, again.stderr), (0, ""))
                 plain = re.compile(r"  # (default|file|--set); ")
                 self.assertEqual(plain.sub("  # ", first.stdout), plain.sub("  # ", again.stdout))
+
+    def test_doctor_names_small_memlock_and_missing_devices_with_remedies(self):
+        def small_memlock():
+            resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
+
+        result = run(SLUICED, "--doctor", "-c", str(ROOT / "config" / "hpc7g.conf"), preexec_fn=small_memlock)
+        self.assertEqual((result.returncode, result.stderr), (1, ""))
+        said = " ".join(result.stdout.split())
+        self.assertIn("wrong memlock locked memory: 64.0 KiB wanted unlimited", said)
+        self.assertIn("LimitMEMLOCK=infinity", said)
+        if not pathlib.Path("/dev/infiniband").exists():
+            self.assertIn("wrong infiniband no /dev/infiniband/uverbs*", said)
+            self.assertIn("vpc.amazonaws.com/efa", said)
+            self.assertIn("wrong provider port efa cannot be opened", said)
+        self.assertEqual([line for line in result.stdout.splitlines() if len(line) > 80], [])
+        self.assertEqual(run(SLUICED, "--doctor", "--set", "lcores.idel=spin").returncode, 1)
+
+    def test_doctor_examines_the_host_of_a_serving_appliance(self):
+        with Server("ports=( { type = \"fabric\"; provider = \"net\"; } )") as server:
+            words = [SLUICECTL, "-S", server.ctl_path]
+            result = run(*words, "-j", "doctor")
+            findings = {row["name"]: row for row in json.loads(result.stdout)["findings"]}
+            worst = max(["good", "advice", "wrong"].index(row["level"]) for row in findings.values())
+            self.assertEqual(result.returncode, 1 if worst else 0)
+            self.assertEqual(findings["provider"]["level"], "good")
+            self.assertIn("port net: net, ", findings["provider"]["found"])
+            text = run(*words, "doctor")
+            self.assertEqual((text.returncode, text.stderr), (result.returncode, ""))
+            for name in ("isolation", "memlock", "clock", "huge pages", "interrupts"):
+                self.assertIn(name, text.stdout)
 
     def test_a_password_is_not_in_the_process_list(self):
         with Server("auth.password=sesame") as server:
