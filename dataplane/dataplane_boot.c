@@ -1,6 +1,7 @@
 #include "codec/resp.h"
 #include "dataplane/channels.h"
 #include "dataplane/dataplane.h"
+#include "dataplane/polling.h"
 #include "dataplane/port_fabric.h"
 #include "dataplane/port_socket.h"
 #include "dataplane/pubsub_private.h"
@@ -144,6 +145,8 @@ lcore_open(struct dataplane *dataplane, uint32_t index)
                                                         .request_bytes_max = LIMIT_REQUEST_BYTES };
     lcore->now_ms = dataplane->started_ms;
     lcore->ns_per_cycle_q20 = (uint64_t)(dataplane->ns_per_cycle * (1 << 20));
+    lcore->poll_busy_cycles = (uint64_t)(POLL_BUSY_NS / dataplane->ns_per_cycle);
+    lcore->poll_pause_cycles = (uint64_t)(POLL_PAUSE_NS / dataplane->ns_per_cycle);
     lcore->waker.event_fd = -1;
     return lcore;
 }

@@ -5,6 +5,7 @@
 #include "dataplane/dataplane.h"
 #include "dataplane/idle.h"
 #include "dataplane/later.h"
+#include "dataplane/polling.h"
 #include "dataplane/port_socket.h"
 #include "dataplane/pubsub.h"
 #include "dataplane/session_pages.h"
@@ -113,28 +114,6 @@ lcore_poll_mail(struct lcore *lcore)
     return taken;
 }
 
-/* ---- ports ---- */
-
-static uint32_t
-lcore_poll_ports(struct lcore *lcore)
-{
-    uint32_t events = 0;
-    for (uint32_t i = 0; i < lcore->port_count; i++) {
-        events += lcore->ports[i]->ops->poll(lcore->ports[i]);
-    }
-    return events;
-}
-
-static uint32_t
-lcore_flush_ports(struct lcore *lcore)
-{
-    uint32_t events = 0;
-    for (uint32_t i = 0; i < lcore->port_count; i++) {
-        events += lcore->ports[i]->ops->flush(lcore->ports[i]);
-    }
-    return events;
-}
-
 /* ---- housekeeping: one bounded step, also under full load ---- */
 
 static void
@@ -226,13 +205,13 @@ lcore_turn(struct lcore *lcore)
 
     lcore_look_at_clock(lcore);
     uint32_t events = lcore_poll_mail(lcore);       /* other lcores and the management core */
-    events += lcore_poll_ports(lcore);              /* fair, bounded; bytes reach their sessions */
+    events += poll_ports(lcore);                    /* fair, bounded; bytes reach their sessions */
     uint32_t requests = burst_decode(burst, lcore); /* bytes -> requests, in session order */
     burst_prefetch(burst, lcore);                   /* buckets, then records */
     burst_execute(burst, lcore);                    /* handler per request, reply encoded in place */
     burst_settle(burst);                            /* receive slots go back */
     events += pubsub_run(lcore);                    /* messages, never inside a reply */
-    events += requests + lcore_flush_ports(lcore);  /* replies of one burst leave together */
+    events += requests + poll_flush_ports(lcore);   /* replies of one burst leave together */
     burst_record_residence(burst, lcore);
     store_quiesce(lcore->store);    /* every borrowed record pointer dies here */
     lcore_housekeep(lcore, events); /* bounded: leases, sweeps, expiry, the dead */

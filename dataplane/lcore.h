@@ -78,8 +78,9 @@ struct lcore {
     struct lcore_counters *counters;
     struct lcore_histograms *histograms;
     uint64_t ns_per_cycle_q20;
-    struct resp_span *spans; /* for requests that are whole */
-    uint8_t *inline_line;    /* LIMIT_INLINE_BYTES + 2: an inline request is unescaped here, not in the stream */
+    uint64_t poll_busy_cycles, poll_pause_cycles; /* POLL_BUSY_NS, POLL_PAUSE_NS */
+    struct resp_span *spans;                      /* for requests that are whole */
+    uint8_t *inline_line; /* LIMIT_INLINE_BYTES + 2: an inline request is unescaped here, not in the stream */
     struct decode_limits limits, limits_before_auth;
     uint64_t later_tickets;
     struct later *later_unsent;    /* answers that found their mail ring full */

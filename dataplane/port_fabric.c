@@ -285,10 +285,12 @@ deliver(struct fabric_port *port, struct fabric_session *fabric)
     return true;
 }
 
-static void
+/* Returns the sessions that got bytes. */
+static uint32_t
 deliver_waiting(struct fabric_port *port)
 {
     struct fabric_session *last = NULL; /* the first that was put back: where this turn's round ends */
+    uint32_t delivered = 0;
 
     for (uint32_t i = 0; i < FABRIC_DELIVER_MAX && port->waiting != NULL && port->waiting != last; i++) {
         struct fabric_session *fabric = take_waiting(port);
@@ -296,7 +298,9 @@ deliver_waiting(struct fabric_port *port)
             wait_to_deliver(port, fabric);
             last = last == NULL ? fabric : last;
         }
+        delivered += fabric->lent_state == LENT_OUT;
     }
+    return delivered;
 }
 
 /* ---- port operations ---- */
@@ -319,7 +323,7 @@ fabric_poll(struct port *base)
         handle_event(port, &events[i]);
     }
     if (port->waiting != NULL) {
-        deliver_waiting(port);
+        count += deliver_waiting(port);
     }
     repost_rest(port);
     if (UNLIKELY(port->asks != NULL)) {

@@ -40,6 +40,19 @@ endpoint_open(struct fabric_port *port, char *why, size_t why_bytes)
     return 0;
 }
 
+/* The providers that poll memory of the device or of their peers. */
+static bool
+bypasses_kernel(const char *provider)
+{
+    static const char *const bypass[] = { "shm", "efa", "efa-direct" };
+    for (size_t i = 0; i < ARRAY_COUNT(bypass); i++) {
+        if (strcmp(provider, bypass[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* Each session's share of the slots, and from it the credit it gets. */
 static int
 shares_settle(struct fabric_port *port, char *why, size_t why_bytes)
@@ -155,6 +168,7 @@ port_fabric_open_on(const struct endpoint_ops *ops, struct lcore *lcore, const s
     if (rc != 0) {
         goto out;
     }
+    port->port.makes_calls = !bypasses_kernel(port->info.provider);
     port_describe(port);
 out:
     if (rc != 0) {

@@ -26,6 +26,7 @@ port_socket_open(struct lcore *lcore, struct port **out)
     memset(slots, 0, (size_t)SOCKET_SLOTS * SOCKET_SLOT_BYTES); /* touched now, not by the first request */
 
     port->port.ops = &socket_port_ops;
+    port->port.makes_calls = true;
     port->port.lcore = lcore;
     port->port.info =
         (struct port_info){ .type = "socket", .rx_slots = SOCKET_SLOTS, .frame_bytes = SOCKET_SLOT_BYTES };

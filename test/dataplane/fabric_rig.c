@@ -63,6 +63,7 @@ rig_start(struct rig *rig)
     }
     rig->dataplane->ns_per_cycle = 0; /* ports take their clock from here: it stands still */
     rig->lcore = rig->dataplane->lcores[0];
+    rig->lcore->poll_pause_cycles = 0; /* every port in every turn, whatever the cycle counter says */
     CHECK(lcore_begin(rig->lcore) == 0);
     CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds) == 0);
     rig->control = fds[0];
