@@ -14,6 +14,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECONDS = 6  # of each try; three tries with different seeds before a mutant counts as not found
 FLAGS = "-std=gnu11 -D_GNU_SOURCE -O2 -g -pthread -w -include test/store/perturb.h -I.".split()
 
+HELPERS = [f"test/store/{name}.c" for name in ("perturb", "linear", "linear_keys")]
+
 
 @dataclasses.dataclass
 class Mutant:
@@ -63,6 +65,8 @@ MUTANTS = [
     Mutant("bucket-leaked", "rebuild.c", "                index_blocks_retire(member, bucket, 1);\n", "", "race_store"),
     Mutant("publish-without-cas", "store.c", "!cas_acq_rel(place->slot, &expected, word)",
            "(store_release(place->slot, word), expected = 0, false)", "race_store"),
+    Mutant("update-lost", "store.c", "!cas_acq_rel(place->slot, &expected, word)",
+           "(store_release(place->slot, word), expected = 0, false)", "race_linear"),
     Mutant("ghost-leaked", "store.c", "    if (place->slot != NULL && slot_has_key(place->word)) {\n        change_retire",
            "    if (place->slot != NULL && slot_is_record(place->word)) {\n        change_retire", "race_store"),
     Mutant("page-class-not-checked", "memory.c", "!span_in_class(word, class_index) || ", "", "race_memory"),
@@ -90,7 +94,7 @@ def plant(mutant: Mutant, tree: pathlib.Path) -> None:
 
 def build(mutant: Mutant, tree: pathlib.Path) -> None:
     sources = [f"store/{path.name}" for path in sorted((tree / "store").glob("*.c"))]
-    command = ["gcc", *FLAGS, *sources, "test/store/perturb.c", f"test/store/{mutant.race}.c", "-lm", "-o", "race"]
+    command = ["gcc", *FLAGS, *sources, *HELPERS, f"test/store/{mutant.race}.c", "-lm", "-o", "race"]
     subprocess.run(command, cwd=tree, check=True)
 
 
