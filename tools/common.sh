@@ -44,6 +44,17 @@ packages_install() {
     [ ${#missing[@]} -eq 0 ] || die "still missing after installing: ${missing[*]}"
 }
 
+debian_suite() { (. /etc/os-release && printf '%s\n' "$VERSION_CODENAME"); }
+
+# This machine's apt sources, Debian's own only, so that a root made from them is Debian and nothing else.
+debian_sources() {
+    local debian
+    cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null | grep -E '^deb .*debian' && return 0
+    debian=$(grep -ls 'debian' /etc/apt/sources.list.d/*.sources | head -n 1) || true
+    [ -n "$debian" ] || die "no Debian source in /etc/apt"
+    cat "$debian"
+}
+
 # Compile build/: release, and without tests unless tools/check has put them in.
 build_make() {
     [ -f build/build.ninja ] || meson setup build >&2

@@ -1,9 +1,6 @@
-#include "store/memory_poison.h"
 #include "store_fixture.h"
 #include <CUnit/Basic.h>
 #include <errno.h>
-#include <limits.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #define NOW 1000000 /* ms: what fixture_join() sets */
@@ -453,67 +450,6 @@ at_the_limit_writes_are_told_reads_work_and_what_shrinks_still_works(void)
     shut();
 }
 
-/* ---- page faults ---- */
-
-#if defined(MEMORY_ASAN) || defined(SYNC_TSAN)
-#define FAULTS_ALLOWED LONG_MAX /* the sanitizers' own shadow memory */
-#else
-#define FAULTS_ALLOWED 0
-#endif
-
-static long
-faults(void)
-{
-    struct rusage usage;
-    getrusage(RUSAGE_THREAD, &usage);
-    return usage.ru_minflt + usage.ru_majflt;
-}
-
-/* What a busy member does, with sizes that open ever new slabs and pages. */
-static void
-work(uint32_t from, uint32_t to)
-{
-    static uint8_t bytes[20000];
-    memset(bytes, 1, sizeof(bytes)); /* the test's own pages */
-    for (uint32_t i = from; i < to; i++) {
-        char text[32];
-        bool was_there;
-        snprintf(text, sizeof(text), "key:%u", i);
-        struct slice key = slice_text(text);
-        (void)fixture_set_until(a, key, slice_of(bytes, i * 131 % sizeof(bytes)),
-                                i % 3 ? RECORD_NO_EXPIRY : a->now_ms + 50);
-        (void)fixture_get(a, key);
-        if (i % 4 == 0) {
-            fixture_del(a, key, &was_there);
-        }
-        store_set_time(a, a->now_ms + 1);
-        fixture_turn(a);
-    }
-    store_flush(a);
-}
-
-static void
-a_member_takes_no_page_fault_after_it_joined(void)
-{
-    store = fixture_open(1, 256 * MIB, 1024);
-    a = fixture_join(store, 0);
-    for (uint32_t i = 0; i < 100; i++) {
-        store_manage(store); /* elsewhere in life: on the management core */
-    }
-    work(0, 10); /* the first call of each function maps its code */
-    long before = faults();
-    for (uint32_t i = 1; i < 100; i++) {
-        work(i * 50, i * 50 + 50);
-        long managed = faults();
-        store_manage(store);
-        before += faults() - managed;
-    }
-    CU_ASSERT(faults() - before <= FAULTS_ALLOWED);
-    CU_ASSERT(stats_now().memory.populated_bytes > 16 * MIB);
-    store_leave(a);
-    store_close(store);
-}
-
 /* ---- the hook ---- */
 
 struct replayed {
@@ -614,7 +550,6 @@ main(void)
     CU_ADD_TEST(suite, a_flush_empties_the_store_at_once_and_frees_memory_in_steps);
     CU_ADD_TEST(suite, a_write_sees_a_flushed_key_as_absent);
     CU_ADD_TEST(suite, at_the_limit_writes_are_told_reads_work_and_what_shrinks_still_works);
-    CU_ADD_TEST(suite, a_member_takes_no_page_fault_after_it_joined);
     CU_ADD_TEST(suite, the_merged_hooks_replay_to_the_live_state);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
