@@ -89,7 +89,11 @@ class Client:
 class Foreign(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.server = Server()
+        cls.server = cls.server_open()
+
+    @classmethod
+    def server_open(cls):
+        return Server()
 
     @classmethod
     def tearDownClass(cls):

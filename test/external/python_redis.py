@@ -23,11 +23,15 @@ class PythonRedis(unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        cls.server = server.Server()
+        cls.server = cls.server_open()
         cls.addClassCleanup(cls.server.stop)
 
+    @classmethod
+    def server_open(cls):
+        return server.Server()
+
     def setUp(self):
-        where = {"port": self.server.port} if self.over == "tcp" else {"unix_socket_path": self.server.unix}
+        where = {"host": self.server.host, "port": self.server.port} if self.over == "tcp" else {"unix_socket_path": self.server.unix}
         self.client = Recorder(**where, decode_responses=True)
         self.addCleanup(self.client.close)
         self.client.flushall()
@@ -50,7 +54,7 @@ class PythonRedis(unittest.TestCase):
         self.assertTrue(client.execute_command("QUIT"))
 
     def test_client_commands(self):
-        with Recorder(port=self.server.port, decode_responses=True, single_connection_client=True) as client:
+        with Recorder(host=self.server.host, port=self.server.port, decode_responses=True, single_connection_client=True) as client:
             self.assertTrue(client.client_setname("worker"))
             self.assertEqual(client.client_getname(), "worker")
             number = client.client_id()
@@ -58,7 +62,7 @@ class PythonRedis(unittest.TestCase):
             info = client.execute_command("CLIENT INFO")
             self.assertIn("worker", str(info))
             self.assertTrue(client.execute_command("CLIENT", "SETINFO", "LIB-NAME", "python"))
-            other = redis.Redis(port=self.server.port, single_connection_client=True)
+            other = redis.Redis(host=self.server.host, port=self.server.port, single_connection_client=True)
             victim = other.client_id()
             self.assertEqual(client.client_kill_filter(_id=victim), 1)
             with self.assertRaises(redis.ConnectionError):

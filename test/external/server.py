@@ -30,6 +30,9 @@ class ServerError(Exception):
 
 
 class Server:
+    prefix = ()  # words before the program's name: what puts it somewhere else
+    host = "127.0.0.1"
+
     def __init__(self, *settings, config=None, program=None):
         self.program = pathlib.Path(program or BUILD / "sluiced")
         if not self.program.exists():
@@ -39,7 +42,7 @@ class Server:
         self.unix = str(self.folder / "data.sock")
         self.log_path = self.folder / "log"
         settings = (*DEFAULTS, f"management.socket={self.ctl_path}", f"streams.unix={self.unix}", *settings)
-        command = [str(self.program)] + (["-c", str(config)] if config else [])
+        command = [*self.prefix, str(self.program)] + (["-c", str(config)] if config else [])
         for setting in settings:
             command += ["--set", setting]
         try:
@@ -74,7 +77,7 @@ class Server:
             connection.settimeout(timeout_s)
             connection.connect(self.unix)
             return connection
-        connection = socket.create_connection(("127.0.0.1", self.port), timeout_s)
+        connection = socket.create_connection((self.host, self.port), timeout_s)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
 
