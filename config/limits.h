@@ -28,13 +28,17 @@
     X(LIMIT_CHANNEL_BYTES, 65535, "bytes", "a channel's name: a key in the channel index")                             \
     X(LIMIT_CHANNELS_PER_SESSION, 1024, "channels", "subscriptions of one session")                                    \
     X(LIMIT_CLIENT_NAME_BYTES, 64, "bytes", "CLIENT SETNAME")                                                          \
+    X(LIMIT_PATTERN_BYTES, 256, "bytes",                                                                               \
+      "a pattern of SCAN, KEYS and the like: 64 KiB of key take 5 words of state each")                                \
+    X(LIMIT_SCAN_KEYS, 1000, "keys", "keys that one SCAN looks at, whatever COUNT says: 100 us")                       \
     X(LIMIT_BURST, 32, "requests", "requests decoded before the first executes")                                       \
     X(LIMIT_BURST_ARGS, 2048, "arguments", "arguments of one burst, all requests together")                            \
     X(LIMIT_MAIL_SLOTS, 1024, "messages", "mail ring between two threads")                                             \
     X(LIMIT_FRAME_BYTES, 8192, "bytes", "a fabric frame: efa-direct carries about one MTU")                            \
     X(LIMIT_CTL_LINE_BYTES, 64 * KIB, "bytes", "one line on the management socket")                                    \
     X(LIMIT_CTL_CLIENTS, 64, "clients", "connections of the management socket; more are refused with a line")          \
-    X(LIMIT_CTL_OUTPUT_BYTES, 4 * MIB, "bytes", "unread replies of a management client; more disconnects")
+    X(LIMIT_CTL_OUTPUT_BYTES, 4 * MIB, "bytes", "unread replies of a management client; more disconnects")             \
+    X(LIMIT_HTTP_CONNECTIONS, 32, "connections", "connections of the metrics port; more wait until one ends")
 
 enum limits {
 #define LIMIT_ENUM(name, value, unit, help) name = (value),

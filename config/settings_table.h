@@ -41,6 +41,10 @@
     X(management_mode, "management.mode", TEXT, "0600", 0, 0, BOOT, "mode of the management socket, octal")            \
     X(management_group, "management.group", TEXT, "", 0, 0, BOOT,                                                      \
       "group that owns the management socket; empty: the program's own")                                               \
+    X(metrics_address, "metrics.address", TEXT, "127.0.0.1", 0, 0, BOOT,                                               \
+      "address of the HTTP port for metrics; it asks for no password")                                                 \
+    X(metrics_port, "metrics.port", COUNT, "0", 0, 65535, BOOT,                                                        \
+      "HTTP port of /metrics, /healthz and /readyz; 0: none; 9121 is what scrapers of Redis expect")                   \
     X(drain_time, "shutdown.drain", TIME, "5s", 0, 600000, BOOT, "longest time SIGTERM waits for sessions")            \
     X(log_level, "log.level", CHOICE, "info", 0, 0, LIVE, "least severe record that is logged")                        \
     X(ready_format, "log.ready", CHOICE, "text", 0, 0, BOOT, "form of the line that says the appliance is ready")

@@ -1,26 +1,10 @@
-/* ctl_stats.c - stats, latency, lcores, ports, memory. */
+/* ctl_stats.c - stats, metrics, latency, lcores, ports, memory. */
 #include "config/cycles.h"
 #include "mgmt/ctl.h"
+#include "mgmt/openmetrics.h"
+#include "mgmt/store_stats_table.h"
 
 /* ---- stats ---- */
-
-/* X(field of struct store_stats, "name", "unit", "help") */
-#define STORE_STATS_TABLE(X)                                                                                           \
-    X(keys, "keys", "keys", "keys that exist")                                                                         \
-    X(keys_with_expiry, "keys_with_expiry", "keys", "keys with a time to live")                                        \
-    X(record_bytes, "record_bytes", "bytes", "live records")                                                           \
-    X(index_bytes, "index_bytes", "bytes", "the index")                                                                \
-    X(limbo_bytes, "limbo_bytes", "bytes", "unlinked, until every lcore has turned")                                   \
-    X(ghosts, "ghosts", "entries", "removed keys that still hold their slot")                                          \
-    X(expired_keys, "expired_keys", "keys", "keys removed because their time had come")                                \
-    X(evicted_keys, "evicted_keys", "keys", "keys removed to make room")                                               \
-    X(hits, "hits", "look-ups", "look-ups that found their key")                                                       \
-    X(misses, "misses", "look-ups", "look-ups that did not")                                                           \
-    X(flushes, "flushes", "commands", "FLUSHALL and FLUSHDB")                                                          \
-    X(update_retries, "update_retries", "attempts", "writes that lost a race and ran again")                           \
-    X(try_laters, "try_laters", "attempts", "writes put off for a turn")                                               \
-    X(oom_refusals, "oom_refusals", "attempts", "writes refused at memory.limit")                                      \
-    X(chain_buckets_max, "chain_buckets_max", "buckets", "longest chain of the index that was met")
 
 static json_t *
 counter_row(const struct mgmt *mgmt, const char *name, const char *unit, const char *help, size_t offset)
@@ -68,7 +52,7 @@ ctl_stats(struct ctl_request *request)
     COUNTER_TABLE(COUNTER_ROW)
 #undef COUNTER_ROW
     store_stats(mgmt->dataplane->store, &store);
-#define STORE_ROW(field, name, unit, help)                                                                             \
+#define STORE_ROW(field, kind, name, unit, help)                                                                       \
     json_array_append_new(store_rows, json_pack("{s:s,s:I,s:s,s:s}", "name", name, "total", (json_int_t)store.field,   \
                                                 "unit", unit, "help", help));
     STORE_STATS_TABLE(STORE_ROW)
@@ -81,6 +65,17 @@ ctl_stats(struct ctl_request *request)
                   "answers", (json_int_t)mgmt->answers.served, "clients_accepted", (json_int_t)mgmt->ctl.accepted,
                   "clients_refused", (json_int_t)mgmt->ctl.refused, "clients_closed_for_cause",
                   (json_int_t)mgmt->ctl.closed_for_cause, "clients_evicted", (json_int_t)mgmt->ctl.evicted);
+    return CTL_DONE;
+}
+
+enum ctl_result
+ctl_metrics(struct ctl_request *request)
+{
+    struct text page = { 0 };
+
+    openmetrics_print(request->mgmt, OPENMETRICS_FORM_1, &page);
+    request->result = json_pack("{s:s#}", "page", page.bytes, (int)page.used);
+    text_fini(&page);
     return CTL_DONE;
 }
 

@@ -39,11 +39,12 @@ ctl_status(struct ctl_request *request)
     for (uint32_t i = 0; i < mgmt->dataplane->lcore_count; i++) {
         busy += mgmt->metrics.lcores[i].busy_share;
     }
+    const char *metrics = mgmt->http.daemon == NULL ? "" : mgmt->http.listener.text;
     /* Where to connect comes first: it is what most people look for. */
     request->result = json_pack(
-        "{s:o,s:s,s:s,s:b,s:s,s:i,s:f,s:o,s:i,s:f,s:I,s:I,s:I,s:f,s:I,s:I,s:I,s:I,s:s,s:b,s:b,s:s}", "streams",
-        stream_addresses(mgmt), "management", mgmt->ctl_path, "state", mgmt_state_text(mgmt), "ready",
-        mgmt_is_ready(mgmt), "version", SLUICE_VERSION, "pid", (int)getpid(), "uptime_s",
+        "{s:o,s:s,s:s,s:s,s:b,s:s,s:i,s:f,s:o,s:i,s:f,s:I,s:I,s:I,s:f,s:I,s:I,s:I,s:I,s:s,s:b,s:b,s:s}", "streams",
+        stream_addresses(mgmt), "management", mgmt->ctl_path, "metrics", metrics, "state", mgmt_state_text(mgmt),
+        "ready", mgmt_is_ready(mgmt), "version", SLUICE_VERSION, "pid", (int)getpid(), "uptime_s",
         (double)(loop_now_ms() - mgmt->ready_ms) / 1000, "fabric", fabric_names(mgmt), "lcores",
         (int)mgmt->dataplane->lcore_count, "busy_lcores", busy, "sessions", (json_int_t)sum.sessions_open, "keys",
         (json_int_t)store.keys, "requests", (json_int_t)sum.requests, "requests_per_s", mgmt->metrics.requests_per_s,

@@ -28,6 +28,7 @@
     X(MEMORY, "memory", READ, "", ctl_memory, "where memory went")                                                     \
     X(CONFIG_SHOW, "config show", READ, "", ctl_config_show, "every setting, its value and where it comes from")       \
     X(DOCTOR, "doctor", READ, "", ctl_doctor, "what of this host keeps the appliance from its best, with remedies")    \
+    X(METRICS, "metrics", READ, "", ctl_metrics, "every number as an OpenMetrics page")                                \
     X(VERSION, "version", READ, "", ctl_version, "the appliance's version")                                            \
     X(SHUTDOWN, "shutdown", CHANGE, "", ctl_shutdown, "drains and ends the appliance, as SIGTERM does")
 

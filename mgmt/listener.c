@@ -20,7 +20,8 @@ fail(struct listener *listener, int error, const char *why_format, const char *w
 /* ---- TCP ---- */
 
 int
-listener_open_tcp(struct listener *listener, const struct address *address, uint16_t port, char *why, size_t why_bytes)
+listener_open_tcp(struct listener *listener, const struct address *address, uint16_t port, const char *group, char *why,
+                  size_t why_bytes)
 {
     struct sockaddr_storage at;
     socklen_t bytes = address_to_sockaddr(address, port, &at);
@@ -37,11 +38,13 @@ listener_open_tcp(struct listener *listener, const struct address *address, uint
         setsockopt(listener->fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
     }
     if (bind(listener->fd, (struct sockaddr *)&at, bytes) != 0 || listen(listener->fd, BACKLOG) != 0) {
-        return fail(listener, errno,
-                    errno == EADDRINUSE ? "the port is taken, choose another with --set streams.port=PORT"
-                    : errno == EACCES   ? "no right to this port, choose one above 1023 with --set streams.port=PORT"
-                                        : "cannot listen, choose another with --set streams.address=ADDRESS",
-                    listener->text, why, why_bytes);
+        char remedy[128];
+        snprintf(remedy, sizeof(remedy),
+                 errno == EADDRINUSE ? "the port is taken, choose another with --set %s.port=PORT"
+                 : errno == EACCES   ? "no right to this port, choose one above 1023 with --set %s.port=PORT"
+                                     : "cannot listen, choose another with --set %s.address=ADDRESS",
+                 group);
+        return fail(listener, errno, remedy, listener->text, why, why_bytes);
     }
     getsockname(listener->fd, (struct sockaddr *)&at, &bytes);
     address_print(listener->text, &at, bytes);

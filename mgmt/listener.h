@@ -16,9 +16,9 @@ struct listener {
 };
 
 /* A nonblocking listener on `port` (0: any free one). 0 or -errno with a sentence in `why`, which for a taken port
- * names the setting to change. */
-int listener_open_tcp(struct listener *listener, const struct address *address, uint16_t port, char *why,
-                      size_t why_bytes);
+ * names the setting to change: `group`.port or `group`.address. */
+int listener_open_tcp(struct listener *listener, const struct address *address, uint16_t port, const char *group,
+                      char *why, size_t why_bytes);
 uint16_t listener_port(const struct listener *listener);
 
 /* At `path`, with `mode` and, unless -1, `group`. What is left of a process that is gone is replaced; a living one's

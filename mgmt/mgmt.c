@@ -171,6 +171,9 @@ mgmt_open(struct mgmt *mgmt, char *why, size_t why_bytes)
         error = streams_open(&mgmt->streams, mgmt->settings, mgmt->unix_path, why, why_bytes);
     }
     if (error == 0) {
+        error = http_open(&mgmt->http, mgmt->settings, why, why_bytes);
+    }
+    if (error == 0) {
         leave_lcore_cpus(mgmt->settings);
         error = dataplane_open(mgmt->settings, &mgmt->dataplane, why, why_bytes);
     }
@@ -191,6 +194,7 @@ mgmt_open(struct mgmt *mgmt, char *why, size_t why_bytes)
     loop_add(&mgmt->loop, &mgmt->mail_watch);
     loop_add(&mgmt->loop, &mgmt->signal_watch);
     ctl_server_open(&mgmt->ctl, &mgmt->loop, mgmt->ctl_listener.fd, ctl_line, mgmt);
+    http_start(&mgmt->http, &mgmt->loop, mgmt);
     streams_start(&mgmt->streams, &mgmt->loop, mgmt->dataplane);
     return 0;
 }
@@ -294,6 +298,7 @@ mgmt_tick(struct mgmt *mgmt, uint64_t watchdog_ms)
     if (now_ms - mgmt->ticked_ms >= CTL_TICK_MS) {
         mgmt->ticked_ms = now_ms;
         ctl_server_tick(&mgmt->ctl, now_ms);
+        http_tick(&mgmt->http);
     }
     if (now_ms - mgmt->second_ms >= 1000) {
         tick_second(mgmt, now_ms);
@@ -354,6 +359,7 @@ mgmt_close(struct mgmt *mgmt)
         loop_turn(&mgmt->loop, 10);
     }
     ctl_server_close(&mgmt->ctl);
+    http_close(&mgmt->http);
     listener_close(&mgmt->ctl_listener);
     loop_remove(&mgmt->loop, &mgmt->mail_watch);
     loop_remove(&mgmt->loop, &mgmt->signal_watch);

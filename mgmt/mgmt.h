@@ -5,6 +5,7 @@
 #include "dataplane/dataplane.h"
 #include "mgmt/answer.h"
 #include "mgmt/ctl_server.h"
+#include "mgmt/http.h"
 #include "mgmt/metrics.h"
 #include "mgmt/streams.h"
 
@@ -29,6 +30,7 @@ struct mgmt {
     struct streams streams;
     struct listener ctl_listener;
     struct ctl_server ctl;
+    struct http http;
     struct metrics metrics;
     struct answers answers;
 

@@ -26,7 +26,7 @@ open_addresses(struct streams *streams, const struct settings *settings, char *w
     streams->port = (uint16_t)settings->streams_port;
     for (uint32_t i = 0; i < settings->address_count; i++) {
         struct listener *listener = &streams->listeners[streams->count].listener;
-        int error = listener_open_tcp(listener, &settings->addresses[i], streams->port, why, why_bytes);
+        int error = listener_open_tcp(listener, &settings->addresses[i], streams->port, "streams", why, why_bytes);
         if (is_absent_by_default(settings, &settings->addresses[i], error)) {
             log_info("no %s on this machine: left out", listener->text);
             continue;

@@ -55,6 +55,9 @@ run_status(const struct options *options)
     print_list("streams", json_object_get(result, "streams"), "none");
     print_list("fabric", json_object_get(result, "fabric"), "none");
     print_line("management", json_object_get(result, "management"), COLUMN_TEXT);
+    if (get_text(result, "metrics")[0] != '\0') {
+        printf("%-12s http://%s/metrics\n", "metrics", get_text(result, "metrics"));
+    }
     printf("%-12s %s%s\n", "state", get_text(result, "state"),
            json_is_true(json_object_get(result, "ready")) ? ", ready" : ", not ready");
     printf("%-12s sluiced %s, process %.0f\n", "version", get_text(result, "version"), get_number(result, "pid"));
@@ -296,6 +299,19 @@ run_config_show(const struct options *options)
 }
 
 static int
+run_metrics(const struct options *options)
+{
+    json_t *result = call(options, "metrics", NULL);
+
+    if (options->json) {
+        return print_json(result);
+    }
+    fputs(get_text(result, "page"), stdout);
+    json_decref(result);
+    return EXIT_GOOD;
+}
+
+static int
 run_doctor(const struct options *options)
 {
     json_t *result = call(options, "doctor", NULL), *finding;
@@ -369,6 +385,7 @@ static const struct command {
     { "sessions", run_sessions, TAKES_FULL | TAKES_LIMIT, "[-l] [--limit N]", "who is connected" },
     { "memory", run_memory, 0, "", "where memory went" },
     { "config show", run_config_show, TAKES_FULL, "[-l]", "settings and where they come from" },
+    { "metrics", run_metrics, 0, "", "every number as an OpenMetrics page" },
     { "doctor", run_doctor, 0, "", "what of the host should change; exit code 1 when anything should" },
     { "shutdown", run_shutdown, TAKES_NO_WAIT, "[--no-wait]", "drain, end, and wait for the end" },
     { "version", run_version, 0, "", "versions of both sides" },
