@@ -304,7 +304,7 @@ cache_take(struct memory_cache *cache, size_t bytes, bool reserve)
     if (UNLIKELY(block == NULL)) {
         return cache_refused(cache, false);
     }
-    memory_unpoison(block, bytes);
+    memory_claim(block, bytes);
     counter_add(&cache->taken_bytes, class_bytes);
     return block;
 }

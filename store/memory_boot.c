@@ -189,7 +189,9 @@ class_sweep(struct memory *memory, uint32_t class_index, uint32_t keep)
         }
         sub_relaxed(&class->empty_spans, 1);
         if (class_index < MEMORY_SMALL_CLASSES) {
-            memory_page_give(memory, MEMORY_SLAB_CLASS, memory->base + ((size_t)index << MEMORY_SLAB_SHIFT));
+            uint8_t *slab = memory->base + ((size_t)index << MEMORY_SLAB_SHIFT);
+            memory_poison(slab, MEMORY_SLAB_BYTES); /* its blocks were linked */
+            memory_page_give(memory, MEMORY_SLAB_CLASS, slab);
         } else {
             memory_stack_push(&memory->free_pages, index);
             add_relaxed(&memory->pages_free, 1);

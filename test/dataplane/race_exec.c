@@ -7,6 +7,7 @@
  * usage: race_exec [seconds [threads]] */
 #include "dataplane/exec.h"
 #include "dataplane/session.h"
+#include "test/store/audit.h"
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -312,6 +313,7 @@ final_check(struct worker *workers, uint32_t threads)
     total_check("chain", sum.handed_sum + bulk_number(ask(one, "GET chain"), 0), sum.set_sum);
     total_check("fields", strtoull(ask(one, "HLEN h") + 1, NULL, 10), fields);
     total_check("members", strtoull(ask(one, "ZCARD z") + 1, NULL, 10), fields + (sum.increments > 0));
+    CHECK(audit_passes(one->member, 0));
     store_leave(one->member);
     printf("race_exec: %lu requests, %lu retries, %lu locks\n", (unsigned long)requests, (unsigned long)retries,
            (unsigned long)guarded);

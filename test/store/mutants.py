@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECONDS = 6  # of each try; three tries with different seeds before a mutant counts as not found
 FLAGS = "-std=gnu11 -D_GNU_SOURCE -O2 -g -pthread -w -include test/store/perturb.h -I.".split()
 
-HELPERS = [f"test/store/{name}.c" for name in ("perturb", "linear", "linear_keys")]
+HELPERS = [f"test/store/{name}.c" for name in ("audit", "perturb", "linear", "linear_keys")]
 
 
 @dataclasses.dataclass

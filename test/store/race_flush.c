@@ -296,7 +296,9 @@ main(int argc, char **argv)
         pthread_join(workers[i].thread, NULL);
         ops += workers[i].ops;
     }
-    uint32_t wrong = check();
+    struct store_member *member = fixture_join(store, 0);
+    uint32_t wrong = check() + !audit_passes(member, 0);
+    store_leave(member);
     printf("ops %" PRIu64 ", flushes %u, lives %u, wrong %u\n", ops, load_relaxed(&flush_count),
            load_relaxed(&life_count), wrong);
     store_close(store);

@@ -126,7 +126,7 @@ command_run(struct store_member *member, struct keys_operation *operation)
     }
 }
 
-/* One in so many commands is of a kind; the rest are GETs. */
+/* Out of 32; the rest are GETs. */
 static enum keys_kind
 command_kind(uint32_t dice)
 {
@@ -135,10 +135,10 @@ command_kind(uint32_t dice)
         KEYS_DEL,    KEYS_INCR,   KEYS_INCR,   KEYS_INCR,   KEYS_INCR,  KEYS_INCR, KEYS_APPEND,
         KEYS_APPEND, KEYS_APPEND, KEYS_EXPIRE, KEYS_EXPIRE, KEYS_MGET,  KEYS_MGET, KEYS_PERSIST,
     };
-    if (dice % 256 == 255) {
-        return with_flush ? KEYS_FLUSH : KEYS_MGET;
-    }
     enum keys_kind kind = kinds[dice % 32];
+    if (dice % 32 == 31 && with_flush) {
+        return KEYS_FLUSH;
+    }
     return kind == KEYS_EXPIRE && !with_expiry ? KEYS_INCR : kind;
 }
 
@@ -384,7 +384,9 @@ main(int argc, char **argv)
         pthread_join(workers[i].thread, NULL);
     }
     linear_close(linear);
-    bool good = made != 0 && all_was_forced(made);
+    store_online(member);
+    store_set_time(member, load_relaxed(&clock_ms));
+    bool good = made != 0 && all_was_forced(made) && audit_passes(member, 0);
     store_leave(member);
     store_close(store);
     if (!good) {

@@ -336,28 +336,16 @@ check_end(struct store *store, struct worker *workers, uint32_t threads)
             fail("an INCR was lost", text);
         }
     }
-    for (uint32_t i = 0; i < 100000; i++) { /* what was begun ends, what was unlinked is freed */
-        fixture_turn(member);
+    if (!audit_passes(member, 0)) {
+        fail("the index or its books are damaged", "audit");
     }
-    struct fixture_audit audit = fixture_audit(store);
+    struct audit audit = audit_store(store);
     struct store_stats stats;
     store_stats(store, &stats);
     printf("records %" PRIu64 " ghosts %" PRIu64 " tombs %" PRIu64 " buckets %" PRIu64 " longest chain %" PRIu64
            " rebuilds %" PRIu64 " retries %" PRIu64 " expired %" PRIu64 " used %" PRIu64 " KiB\n",
            audit.records, audit.ghosts, audit.tombs, audit.buckets, audit.longest_chain, stats.rebuilds,
            stats.update_retries, stats.expired_keys, stats.memory.used_bytes / 1024);
-    if (audit.duplicates != 0 || audit.misplaced != 0 || audit.unfinished != 0) {
-        fail("the index is damaged", "audit");
-    }
-    printf("keys %" PRIu64 " ghosts %" PRIu64 " limbo %" PRIu64 " bytes\n", stats.keys, stats.ghosts,
-           stats.limbo_bytes);
-    if (audit.records != stats.keys || audit.ghosts != stats.ghosts || stats.limbo_bytes != 0) {
-        fail("the counts are wrong", "audit");
-    }
-    if (stats.memory.used_bytes != audit.bytes ||
-        stats.memory.used_bytes != stats.record_bytes + stats.index_bytes - store->index.fixed_bytes) {
-        fail("memory is lost", "audit");
-    }
     store_leave(member);
 }
 

@@ -3,6 +3,7 @@
 #include "store/rebuild.h"
 #include "store/store.h"
 #include "store/store_layout.h"
+#include "test/store/audit.h"
 #include <inttypes.h>
 
 static inline struct store *
@@ -124,62 +125,6 @@ fixture_incr(struct store_member *member, struct slice key, uint64_t *value)
     enum store_status status = store_update(member, key, store_hash(store_of(member), key), fixture_incr_change, &incr);
     *value = incr.value;
     return status;
-}
-
-/* The whole index, with no member at work: every key at most once, every slot of a kind that may be there. */
-struct fixture_audit {
-    uint64_t records, ghosts, tombs, duplicates, misplaced, buckets, longest_chain, unfinished;
-    uint64_t bytes; /* of all that can be reached: what memory says it lent must be the same */
-};
-
-static inline void
-fixture_audit_chain(const struct store *store, uint32_t segment, struct index_bucket *head, uint64_t table,
-                    struct fixture_audit *audit)
-{
-    uint64_t chain = 0;
-    bool ended = false;
-    for (struct index_bucket *bucket = head; bucket != NULL; bucket = link_bucket(load_relaxed(&bucket->link))) {
-        chain++;
-        audit->buckets++;
-        audit->bytes += bucket != head ? memory_class_bytes(sizeof(*bucket)) : 0;
-        audit->unfinished += (load_relaxed(&bucket->link) & (LINK_FORWARDED | LINK_INIT | LINK_FROZEN)) != 0;
-        for (uint32_t i = 0; i < INDEX_BUCKET_SLOTS; i++) {
-            uint64_t word = load_relaxed(&bucket->slots[i]);
-            enum slot_kind kind = slot_kind(word);
-            audit->unfinished += (word & SLOT_FROZEN) != 0 || kind == SLOT_INIT;
-            audit->misplaced += ended && kind != SLOT_EMPTY; /* a chain fills in order */
-            ended = ended || kind == SLOT_EMPTY;
-            audit->tombs += kind == SLOT_TOMB;
-            if (!slot_has_key(word)) {
-                continue;
-            }
-            struct slice key = record_key(slot_record(word));
-            uint64_t hash = store_hash(store, key);
-            audit->bytes += memory_class_bytes(record_bytes(slot_record(word)));
-            audit->records += slot_is_record(word);
-            audit->ghosts += kind == SLOT_GHOST;
-            audit->misplaced += index_segment_of(&store->index, hash) != segment || table_bucket(table, hash) != head;
-            struct index_place place;
-            index_look(&store->index, key, hash, &place);
-            audit->duplicates += place.slot != &bucket->slots[i]; /* the look-up finds the first of two */
-        }
-    }
-    audit->longest_chain = MAX(audit->longest_chain, chain);
-}
-
-static inline struct fixture_audit
-fixture_audit(const struct store *store)
-{
-    struct fixture_audit audit = { 0 };
-    for (uint32_t segment = 0; segment < store->index.segment_count; segment++) {
-        uint64_t table = load_acquire(&store->index.directory[segment]);
-        audit.unfinished += load_relaxed(&store->index.segments[segment].next) != 0;
-        audit.bytes += table != 0 ? memory_class_bytes(sizeof(struct index_bucket) << (table & INDEX_LOG2_MASK)) : 0;
-        for (uint32_t b = 0; table != 0 && b < 1u << (table & INDEX_LOG2_MASK); b++) {
-            fixture_audit_chain(store, segment, link_bucket(table) + b, table, &audit);
-        }
-    }
-    return audit;
 }
 
 /* xorshift64*: reproducible from its seed. */

@@ -164,7 +164,7 @@ a_segment_grows_with_its_keys_and_loses_none(void)
     }
     CU_ASSERT_EQUAL(buckets_now(), 512);
     CU_ASSERT_EQUAL(store_keys(store), 4096);
-    struct fixture_audit audit = fixture_audit(store);
+    struct audit audit = audit_store(store);
     CU_ASSERT(audit.duplicates == 0 && audit.misplaced == 0 && audit.unfinished == 0);
     shut();
 }
@@ -195,7 +195,7 @@ a_segment_shrinks_when_its_keys_have_gone_and_their_memory_comes_back(void)
     CU_ASSERT_EQUAL(keys_found(0, 10), 10);
     CU_ASSERT_EQUAL(keys_found(10, 2000), 0);
     turns(200);
-    struct fixture_audit audit = fixture_audit(store);
+    struct audit audit = audit_store(store);
     store_stats(store, &stats);
     CU_ASSERT_EQUAL(stats.memory.used_bytes, audit.bytes);
     CU_ASSERT(stats.memory.used_bytes < 16 * KIB && used > 100 * KIB);
@@ -216,7 +216,7 @@ fresh_keys_that_come_and_go_for_ever_do_not_grow_chains(void)
             turns(1);
         }
     }
-    struct fixture_audit audit = fixture_audit(store);
+    struct audit audit = audit_store(store);
     CU_ASSERT(audit.longest_chain <= 4);
     CU_ASSERT(audit.buckets <= 64);
     CU_ASSERT_EQUAL(store_keys(store), 0);
@@ -261,7 +261,7 @@ readers_and_writers_go_on_while_a_rebuild_stands_still(void)
     turns(500);
     CU_ASSERT_EQUAL(keys_found(0, 2700), 1800);
     CU_ASSERT_EQUAL(store_keys(store), 1800);
-    struct fixture_audit audit = fixture_audit(store);
+    struct audit audit = audit_store(store);
     CU_ASSERT(audit.duplicates == 0 && audit.misplaced == 0 && audit.unfinished == 0);
     shut();
 }
@@ -318,7 +318,7 @@ a_rebuild_without_memory_waits_and_nothing_is_lost(void)
     rebuild_wish(a, 0);
     turns(500);
     CU_ASSERT_EQUAL(keys_found(0, 2600), 2600);
-    CU_ASSERT_EQUAL(fixture_audit(store).unfinished, 0);
+    CU_ASSERT_EQUAL(audit_store(store).unfinished, 0);
     shut();
 }
 

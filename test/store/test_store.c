@@ -142,7 +142,7 @@ a_key_that_comes_and_goes_keeps_one_slot_and_its_stamps_rise(void)
         CU_ASSERT_PTR_NULL(fixture_get(b, key));
         turns(1);
     }
-    struct fixture_audit audit = fixture_audit(store);
+    struct audit audit = audit_store(store);
     CU_ASSERT_EQUAL(audit.buckets, 1);
     CU_ASSERT_EQUAL(audit.ghosts, 1);
     CU_ASSERT_EQUAL(audit.tombs, 0);
@@ -158,7 +158,7 @@ a_long_key_leaves_a_tomb_instead_of_a_ghost(void)
     bool was_there;
     fixture_put(a, slice_of(key, sizeof(key)), SLICE_LITERAL("v"));
     fixture_del(a, slice_of(key, sizeof(key)), &was_there);
-    struct fixture_audit audit = fixture_audit(store);
+    struct audit audit = audit_store(store);
     CU_ASSERT_EQUAL(audit.ghosts, 0);
     CU_ASSERT_EQUAL(audit.tombs, 1);
     shut();
@@ -204,7 +204,7 @@ a_change_that_loses_runs_again_on_what_is_there_and_loses_no_memory(void)
     turns(100);
     struct store_stats stats = stats_now();
     CU_ASSERT_EQUAL(stats.memory.used_bytes, stats.record_bytes + stats.index_bytes - store->index.fixed_bytes);
-    CU_ASSERT_EQUAL(stats.memory.used_bytes, fixture_audit(store).bytes);
+    CU_ASSERT_EQUAL(stats.memory.used_bytes, audit_store(store).bytes);
     CU_ASSERT_EQUAL(stats.keys, 1);
     shut();
 }
@@ -371,7 +371,7 @@ a_flush_empties_the_store_at_once_and_frees_memory_in_steps(void)
     turns(20000);
     CU_ASSERT(stats_now().memory.used_bytes < used / 4);
     CU_ASSERT(holds(SLICE_LITERAL("key:7"), SLICE_LITERAL("new")));
-    CU_ASSERT_EQUAL(fixture_audit(store).records, 1);
+    CU_ASSERT_EQUAL(audit_store(store).records, 1);
     CU_ASSERT_EQUAL(stats_now().expired_keys, 0); /* flushed is not expired */
     CU_ASSERT_EQUAL(stats_now().flushes, 1);
     shut();
