@@ -56,7 +56,7 @@ enum setting_id {
 extern const struct setting settings_table[SETTINGS_COUNT];
 
 /* Where a value comes from. */
-enum setting_origin { SETTING_BY_DEFAULT, SETTING_BY_FILE, SETTING_BY_OVERRIDE };
+enum setting_origin { SETTING_BY_DEFAULT, SETTING_BY_FILE, SETTING_BY_OVERRIDE, SETTING_BY_CHANGE };
 
 struct settings {
 #define SETTING_FIELD_SIZE(field)             uint64_t field;
@@ -107,6 +107,11 @@ int settings_check(const char *path, const char *const *overrides, size_t overri
 /* Its second half, as settings_resolve() is that of settings_load(). */
 int settings_resolve_elsewhere(struct settings *settings, const struct host *host, char *why, size_t why_bytes,
                                char *here, size_t here_bytes);
+
+/* Change one live setting of a running program, checked against the others as at start. False: `why` says what is wrong
+ * and nothing was changed. */
+bool setting_change(struct settings *settings, const struct setting *setting, const char *value, char *why,
+                    size_t why_bytes);
 
 /* By full name; NULL: none. */
 const struct setting *setting_find(const char *name);

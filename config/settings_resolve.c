@@ -295,3 +295,37 @@ settings_resolve_elsewhere(struct settings *settings, const struct host *host, c
     }
     return 0;
 }
+
+bool
+setting_change(struct settings *settings, const struct setting *setting, const char *value, char *why, size_t why_bytes)
+{
+    struct settings next = *settings;
+    size_t index = (size_t)(setting - settings_table);
+
+    if (!setting->live) {
+        return complain(why, why_bytes,
+                        "%s: cannot change while the appliance runs, expected in the configuration file",
+                        setting->name);
+    }
+    next.origins[index] = SETTING_BY_CHANGE;
+    if (!setting_parse(setting, value, &next, why, why_bytes) || !check_memory(&next, why, why_bytes)) {
+        return false;
+    }
+    /* This field only: lcores read others. */
+    switch (setting->kind) {
+    case SETTING_SIZE:
+    case SETTING_TIME:
+    case SETTING_COUNT:
+        memcpy((char *)settings + setting->offset, (char *)&next + setting->offset, sizeof(uint64_t));
+        break;
+    case SETTING_BOOL:
+        memcpy((char *)settings + setting->offset, (char *)&next + setting->offset, sizeof(bool));
+        break;
+    case SETTING_TEXT:
+    case SETTING_CHOICE:
+        memcpy((char *)settings + setting->offset, (char *)&next + setting->offset, SETTING_TEXT_BYTES);
+        break;
+    }
+    settings->origins[index] = SETTING_BY_CHANGE;
+    return true;
+}

@@ -13,8 +13,10 @@
     X(lcores_idle, "lcores.idle", CHOICE, "adaptive", 0, 0, BOOT, "what an idle lcore does: spin, yield or adaptive")  \
     X(memory_reserve, "memory.reserve", SIZE, "auto", 64 * MIB, 64 * 1024 * GIB, BOOT,                                 \
       "address range for data; auto: half of the memory available to this process")                                    \
-    X(memory_limit, "memory.limit", SIZE, "auto", 32 * MIB, 64 * 1024 * GIB, BOOT,                                     \
+    X(memory_limit, "memory.limit", SIZE, "auto", 32 * MIB, 64 * 1024 * GIB, LIVE,                                     \
       "cap on records, index, buffers and slack; auto: memory.reserve")                                                \
+    X(memory_policy, "memory.policy", CHOICE, "noeviction", 0, 0, LIVE,                                                \
+      "which keys go when memory is short: Redis' maxmemory-policy")                                                   \
     X(memory_ahead, "memory.ahead", SIZE, "64MiB", 4 * MIB, 64 * GIB, BOOT, "populated pages kept ready for lcores")   \
     X(memory_huge, "memory.huge_pages", BOOL, "true", 0, 1, BOOT, "use huge pages when free, else transparent ones")   \
     X(store_keys, "store.keys_expected", COUNT, "1000000", 1024, 1000000000, BOOT, "sizes the index")                  \
@@ -52,6 +54,8 @@
 /* X(field, its words) */
 #define SETTING_CHOICES(X)                                                                                             \
     X(lcores_idle, "spin", "yield", "adaptive")                                                                        \
+    X(memory_policy, "noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu",     \
+      "volatile-random", "volatile-ttl")                                                                               \
     X(log_level, "debug", "info", "warning", "error")                                                                  \
     X(ready_format, "text", "json")
 

@@ -17,7 +17,7 @@ bool
 complain_about(const struct settings *settings, enum setting_id id, char *why, size_t why_bytes, const char *format,
                ...)
 {
-    static const char *const before[] = { "default of ", "", "--set " };
+    static const char *const before[] = { "default of ", "", "--set ", "" };
     enum setting_origin origin = settings->origins[id];
     char part[SETTINGS_WHY_BYTES];
     va_list args;

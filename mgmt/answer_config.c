@@ -1,6 +1,6 @@
 /* answer_config.c - CONFIG: our settings by their own names, and the names that stock Redis clients ask for. */
 #include "dataplane/glob.h"
-#include "mgmt/log.h"
+#include "mgmt/live.h"
 #include "mgmt/mgmt.h"
 
 #define VALUE_BYTES (SETTING_PRINT_BYTES + 64)
@@ -21,7 +21,7 @@ static const struct redis_name {
     { "loglevel", SETTING_ID_log_level, NULL },
     { "maxclients", SETTING_ID_limits_clients, NULL },
     { "maxmemory", SETTING_ID_memory_limit, NULL },
-    { "maxmemory-policy", SETTINGS_COUNT, "noeviction" },
+    { "maxmemory-policy", SETTING_ID_memory_policy, NULL },
     { "notify-keyspace-events", SETTINGS_COUNT, "" },
     { "port", SETTING_ID_streams_port, NULL },
     { "proto-max-bulk-len", SETTINGS_COUNT, NULL },
@@ -61,6 +61,8 @@ redis_value(const struct mgmt *mgmt, const struct redis_name *row, char out[VALU
             *at = *at == ',' ? ' ' : *at;
         }
         break;
+    case SETTING_ID_memory_policy:
+        return settings->memory_policy;
     case SETTING_ID_log_level:
         return strcmp(settings->log_level, "info") == 0 ? "notice" : settings->log_level;
     default:
@@ -141,35 +143,54 @@ find_setting(struct slice name, bool *known)
     return NULL;
 }
 
-/* The only live setting today. NULL: no such level. */
-static const char *
-log_level_of(struct slice value)
+/* What a Redis client writes, in our words: "100mb" is 100MiB, 0 is no limit of its own, a level may be "notice". */
+static void
+value_in_our_words(const struct setting *setting, struct slice value, char out[SETTING_TEXT_BYTES])
 {
-    const struct setting *setting = &settings_table[SETTING_ID_log_level];
+    static const struct {
+        const char *redis, *ours;
+    } units[] = { { "kb", "KiB" }, { "mb", "MiB" }, { "gb", "GiB" } };
+    size_t bytes = MIN(value.bytes, (size_t)SETTING_TEXT_BYTES - 1);
 
-    if (slice_equal_nocase(value, "notice") || slice_equal_nocase(value, "verbose")) {
-        return "info";
-    }
-    for (size_t i = 0; i < setting->choice_count; i++) {
-        if (slice_equal_nocase(value, setting->choices[i])) {
-            return setting->choices[i];
+    memcpy(out, value.data, bytes);
+    out[bytes] = '\0';
+    if (setting->kind == SETTING_CHOICE) {
+        for (char *at = out; *at != '\0'; at++) {
+            *at = *at >= 'A' && *at <= 'Z' ? (char)(*at + 32) : *at;
+        }
+        if (setting == &settings_table[SETTING_ID_log_level] && (!strcmp(out, "notice") || !strcmp(out, "verbose"))) {
+            strcpy(out, "info");
         }
     }
-    return NULL;
+    if (setting == &settings_table[SETTING_ID_memory_limit]) {
+        size_t digits = strspn(out, "0123456789");
+        struct slice unit = slice_text(out + digits);
+        for (size_t i = 0; i < ARRAY_COUNT(units) && digits != 0 && digits < 24; i++) {
+            if (slice_equal_nocase(unit, units[i].redis)) {
+                strcpy(out + digits, units[i].ours);
+            }
+        }
+        if (strcmp(out, "0") == 0) {
+            strcpy(out, "auto");
+        }
+    }
 }
+
+#define CHANGES_MOST 16 /* pairs of one CONFIG SET; there are fewer live settings */
 
 /* All pairs are checked before the first takes effect. */
 static void
 config_set(struct mgmt *mgmt, struct later *later)
 {
-    char name[ANSWER_WORD_BYTES];
-    const char *level = NULL;
+    struct live_change changes[CHANGES_MOST];
+    char name[ANSWER_WORD_BYTES], why[SETTINGS_WHY_BYTES];
+    size_t count = 0, wrong = 0;
 
     for (uint32_t i = 1; i < later->args_count; i += 2) {
         bool known;
         const struct setting *setting = find_setting(later->args[i], &known);
         answer_word(later->args[i], name);
-        if (!known) {
+        if (!known || count == CHANGES_MOST) {
             answer_error(mgmt, later, "ERR Unknown option or number of arguments for CONFIG SET - '%s'", name);
             return;
         }
@@ -180,17 +201,15 @@ config_set(struct mgmt *mgmt, struct later *later)
                          name);
             return;
         }
-        level = log_level_of(later->args[i + 1]);
-        if (level == NULL) {
-            answer_error(mgmt, later,
-                         "ERR CONFIG SET failed (possibly related to argument '%s') - expected debug, info, warning or "
-                         "error",
-                         name);
-            return;
-        }
+        changes[count].setting = setting;
+        value_in_our_words(setting, later->args[i + 1], changes[count].value);
+        count++;
     }
-    snprintf(mgmt->settings->log_level, sizeof(mgmt->settings->log_level), "%s", level);
-    log_set_level(level);
+    if (!live_set(mgmt, changes, count, &wrong, why, sizeof(why))) {
+        answer_error(mgmt, later, "ERR CONFIG SET failed (possibly related to argument '%s') - %s",
+                     answer_word(later->args[1 + 2 * wrong], name), why);
+        return;
+    }
     reply_ok(answer_begin(mgmt, later));
     answer_end(mgmt, later);
 }
@@ -217,7 +236,7 @@ config_help(struct mgmt *mgmt, struct later *later)
         "GET <pattern> [<pattern> ...]",
         "    Settings whose names match, Redis' names among them.",
         "SET <name> <value> [<name> <value> ...]",
-        "    Only log.level (loglevel) changes while the appliance runs.",
+        "    log.level, memory.limit and memory.policy (loglevel, maxmemory, maxmemory-policy) change while it runs.",
         "HELP",
         "    Print this help.",
     };

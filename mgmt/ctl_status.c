@@ -1,6 +1,7 @@
 /* ctl_status.c - status, ready, alive, version, config show, doctor, shutdown. */
 #include "mgmt/ctl.h"
 #include "mgmt/doctor.h"
+#include "mgmt/live.h"
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -87,7 +88,7 @@ ctl_version(struct ctl_request *request)
 static json_t *
 show_setting(const struct settings *settings, size_t index)
 {
-    static const char *const origins[] = { "default", "file", "--set" };
+    static const char *const origins[] = { "default", "file", "--set", "changed" };
     const struct setting *setting = &settings_table[index];
     char value[SETTING_PRINT_BYTES];
 
@@ -142,6 +143,30 @@ ctl_doctor(struct ctl_request *request)
     doctor_examine(&doctor);
     request->result =
         json_pack("{s:s,s:o}", "worst", doctor_level_text(doctor_worst(&doctor)), "findings", doctor_json(&doctor));
+    return CTL_DONE;
+}
+
+enum ctl_result
+ctl_config_set(struct ctl_request *request)
+{
+    struct live_change change;
+    const char *name = NULL, *value = NULL;
+    char printed[SETTING_PRINT_BYTES];
+
+    if (!ctl_arg_text(request, "name", &name) || !ctl_arg_text(request, "value", &value)) {
+        return CTL_DONE;
+    }
+    change.setting = name == NULL ? NULL : setting_find(name);
+    if (change.setting == NULL || value == NULL) {
+        return ctl_fail(request, name == NULL || value == NULL ? "expected a name and a value"
+                                                               : "no such setting; \"config show\" lists them");
+    }
+    snprintf(change.value, sizeof(change.value), "%s", value);
+    if (!live_set(request->mgmt, &change, 1, NULL, request->error, sizeof(request->error))) {
+        return CTL_DONE;
+    }
+    request->result =
+        json_pack("{s:s,s:s}", "name", name, "value", setting_print(request->mgmt->settings, change.setting, printed));
     return CTL_DONE;
 }
 

@@ -27,6 +27,7 @@
     X(SESSIONS, "sessions", READ, "limit", ctl_sessions, "who is connected")                                           \
     X(MEMORY, "memory", READ, "", ctl_memory, "where memory went")                                                     \
     X(CONFIG_SHOW, "config show", READ, "", ctl_config_show, "every setting, its value and where it comes from")       \
+    X(CONFIG_SET, "config set", CHANGE, "name value", ctl_config_set, "changes a live setting until the next start")   \
     X(DOCTOR, "doctor", READ, "", ctl_doctor, "what of this host keeps the appliance from its best, with remedies")    \
     X(METRICS, "metrics", READ, "", ctl_metrics, "every number as an OpenMetrics page")                                \
     X(VERSION, "version", READ, "", ctl_version, "the appliance's version")                                            \

@@ -1,5 +1,6 @@
 #include "mgmt/mgmt.h"
 #include "mgmt/ctl.h"
+#include "mgmt/live.h"
 #include "mgmt/log.h"
 #include "mgmt/notify.h"
 #include <errno.h>
@@ -181,6 +182,7 @@ mgmt_open(struct mgmt *mgmt, char *why, size_t why_bytes)
         return error;
     }
     CHECK(loop_open(&mgmt->loop) == 0);
+    live_apply(mgmt);
     metrics_open(&mgmt->metrics, mgmt->dataplane);
     answers_open(&mgmt->answers);
     error = dataplane_start(mgmt->dataplane);

@@ -360,12 +360,40 @@ memory_cache_drain(struct memory_cache *cache, uint32_t class_index, uint32_t bu
 void
 memory_trim(struct memory_cache *cache)
 {
-    if (LIKELY(!load_relaxed(&cache->memory->pressure))) {
+    uint32_t round = load_relaxed(&cache->memory->emptying_round);
+    if (UNLIKELY(round != cache->emptying_seen)) { /* blocks of the pages marked now may be among those kept */
+        cache->emptying_seen = round;
+        cache->drain_left = MEMORY_SMALL_CLASSES;
+    }
+    if (LIKELY(!load_relaxed(&cache->memory->pressure) && cache->drain_left == 0)) {
         return;
     }
     if (!memory_cache_drain(cache, cache->trim_class, MEMORY_TRIES)) {
         cache->trim_class = (cache->trim_class + 1) % MEMORY_SMALL_CLASSES;
+        cache->drain_left -= cache->drain_left != 0;
     }
+}
+
+bool
+memory_is_emptying(const struct memory *memory, const void *block)
+{
+    return load_relaxed(&memory->emptying_pages) != 0 &&
+           memory_page_is_emptying(memory, (uint32_t)(page_of(memory, block) - memory->pages));
+}
+
+void
+memory_give_home(struct memory_cache *cache, void *block, size_t bytes)
+{
+    struct memory *memory = cache->memory;
+    uint32_t class_index = memory_class(bytes), class_bytes = memory->classes[class_index].bytes;
+    if (LIKELY(!memory_is_emptying(memory, block)) || class_index >= MEMORY_SMALL_CLASSES) {
+        memory_give(cache, block, bytes);
+        return;
+    }
+    assert(!memory_is_free(block)); /* given twice */
+    counter_add(&cache->given_bytes, class_bytes);
+    memory_poison(block, class_bytes);
+    memory_slab_give(memory, class_index, block, block, 1);
 }
 
 /* ---- questions ---- */

@@ -32,6 +32,8 @@ void memory_leave(struct memory_cache *cache);
 #define MEMORY_BLOCK_MAX (2 * 1024 * 1024 - 4096)
 void *memory_take(struct memory_cache *cache, size_t bytes);
 void memory_give(struct memory_cache *cache, void *block, size_t bytes);
+/* As memory_give(), past the member's magazine when the block lies in a page that is being emptied. */
+void memory_give_home(struct memory_cache *cache, void *block, size_t bytes);
 
 /* As memory_take(), from the pages kept back for what must work when memory is full: commands that shrink, rebuilding
  * the index, a session's first buffer. */
@@ -48,6 +50,30 @@ size_t memory_class_bytes(size_t bytes);
  * The cap itself does not depend on it: no page beyond the limit is ever taken. */
 bool memory_over_limit(const struct memory *memory);
 void memory_set_limit(struct memory *memory, uint64_t limit_bytes);
+/* Whether somebody removes records to make room: then nobody is refused for good, and memory is never over its limit.
+ * Management core. */
+void memory_set_evicting(struct memory *memory, bool evicting);
+/* Bytes in use, less `leaving` which are in limbo, above the mark where eviction begins, a 32nd below the cap; or a
+ * small share when takes find no page although memory is below it. Management core, once a memory_manage(). */
+uint64_t memory_excess(struct memory *memory, uint64_t leaving_bytes);
+/* All bytes ever taken, class size. */
+uint64_t memory_taken(const struct memory *memory);
+
+/* ---- emptying sparse pages: memory_empty_boot.c ----
+ *
+ * The management core marks some pages: nothing is taken from them any more, members give back what they keep of them,
+ * and whoever owns a block in one moves it. Pages that are wholly free then serve any class, or go to the system. */
+
+/* The block's page is marked. Any thread; one relaxed load when none is. */
+bool memory_is_emptying(const struct memory *memory, const void *block);
+
+/* Management core. Mark pages whose blocks fit elsewhere, when so much of memory is slack that it is worth the work.
+ * Returns how many. */
+uint32_t memory_empty_begin(struct memory *memory);
+/* Take what is free by now. Returns how many pages are still marked. */
+uint32_t memory_empty_step(struct memory *memory);
+/* Unmark what is left. */
+void memory_empty_end(struct memory *memory);
 
 /* One bounded step of giving a member's free blocks back to their slabs; does nothing unless memory is short. */
 void memory_trim(struct memory_cache *cache);
@@ -64,5 +90,8 @@ struct memory_stats {
     uint64_t slack_bytes;     /* free blocks inside slab pages and magazines, and the pages' unusable ends */
     uint64_t page_misses;     /* memory_take() that found no populated page */
     uint64_t huge_page_bytes; /* hugetlb */
+    uint64_t kept_bytes;      /* of limit_bytes: for commands that shrink */
+    uint64_t meta_bytes;      /* page and slab records of the pages ever populated */
+    uint64_t emptied_pages;   /* sparse pages whose blocks were moved elsewhere */
 };
 void memory_stats(const struct memory *memory, struct memory_stats *out);

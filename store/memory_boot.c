@@ -13,6 +13,8 @@
 #define BOOT_PAGES          4u  /* a page never used before takes 4 ms */
 #define MANAGE_GIVE_TURNS   16  /* one page back to the system every so many calls */
 #define MANAGE_SWEEP_TURNS  128 /* calls between looks for wholly free spans when memory is plenty */
+#define EXCESS_MARGIN       32  /* eviction begins this share of the cap below it */
+#define EXCESS_SHARE        256 /* share of the cap that goes in a call when pages are short */
 #define META_BYTES_A_PAGE   (sizeof(struct memory_page) + MEMORY_PAGE_SLABS * sizeof(struct memory_span))
 
 static uint64_t memory_populate(struct memory *memory, uint32_t most);
@@ -56,8 +58,16 @@ memory_map_records(struct memory *memory)
     memory->slabs_bytes = memory->page_count * MEMORY_PAGE_SLABS * sizeof(struct memory_span);
     memory->pages = range_map(memory->pages_bytes, MAP_NORESERVE);
     memory->slabs = range_map(memory->slabs_bytes, MAP_NORESERVE);
+    memory->emptying_bytes = ALIGN_UP(memory->page_count, 64) / 8;
+    memory->emptying = range_map(memory->emptying_bytes, MAP_POPULATE); /* lcores read it */
     memory->returned = calloc(memory->page_count, sizeof(uint32_t));
-    return memory->pages == NULL || memory->slabs == NULL || memory->returned == NULL ? -ENOMEM : 0;
+    memory->held = calloc(memory->page_count, sizeof(uint32_t));
+    memory->page_held = calloc(memory->page_count, sizeof(bool));
+    memory->density = calloc(memory->page_count, sizeof(uint8_t));
+    memory->marked = calloc(memory->page_count, sizeof(uint32_t));
+    bool all = memory->pages != NULL && memory->slabs != NULL && memory->emptying != NULL && memory->returned != NULL &&
+               memory->held != NULL && memory->page_held != NULL && memory->density != NULL && memory->marked != NULL;
+    return all ? 0 : -ENOMEM;
 }
 
 static void
@@ -126,7 +136,14 @@ memory_close(struct memory *memory)
     if (memory->slabs != NULL) {
         munmap(memory->slabs, memory->slabs_bytes);
     }
+    if (memory->emptying != NULL) {
+        munmap((void *)memory->emptying, memory->emptying_bytes);
+    }
     free(memory->returned);
+    free(memory->held);
+    free(memory->page_held);
+    free(memory->density);
+    free(memory->marked);
     munmap(memory, sizeof(*memory));
 }
 
@@ -165,13 +182,20 @@ memory_set_limit(struct memory *memory, uint64_t limit_bytes)
 
 /* ---- spans that became wholly free ---- */
 
-/* False: it is not, or not any more, wholly free. */
-static bool
-span_retire(struct memory_span *span)
+bool
+memory_span_retire(struct memory_span *span)
 {
     uint64_t word = load_acquire(&span->word);
     /* all blocks at once, by the same word that takers and givers change: none can be out, none can be taken */
     return span_free(word) == span->total && cas_acq_rel(&span->word, &word, 0);
+}
+
+void
+memory_page_free(struct memory *memory, uint32_t index)
+{
+    memory_stack_push(&memory->free_pages, index);
+    add_relaxed(&memory->pages_free, 1);
+    sub_relaxed(&memory->pages_used, 1);
 }
 
 /* Takers meanwhile find the class's stack empty and open a new span: seldom, and only a few. */
@@ -183,7 +207,7 @@ class_sweep(struct memory *memory, uint32_t class_index, uint32_t keep)
     for (; index != MEMORY_NONE; index = next) {
         struct memory_span *span = memory_stack_span(&class->stack, index);
         next = load_relaxed(&span->next);
-        if ((int32_t)load_relaxed(&class->empty_spans) <= (int32_t)keep || !span_retire(span)) {
+        if ((int32_t)load_relaxed(&class->empty_spans) <= (int32_t)keep || !memory_span_retire(span)) {
             memory_stack_push(&class->stack, index);
             continue;
         }
@@ -193,16 +217,14 @@ class_sweep(struct memory *memory, uint32_t class_index, uint32_t keep)
             memory_poison(slab, MEMORY_SLAB_BYTES); /* its blocks were linked */
             memory_page_give(memory, MEMORY_SLAB_CLASS, slab);
         } else {
-            memory_stack_push(&memory->free_pages, index);
-            add_relaxed(&memory->pages_free, 1);
-            sub_relaxed(&memory->pages_used, 1);
+            memory_page_free(memory, index);
         }
     }
 }
 
 /* The depot's chains go home, so that their slabs can become wholly free. */
-static bool
-class_empty_depot(struct memory *memory, uint32_t class_index)
+bool
+memory_empty_depot(struct memory *memory, uint32_t class_index)
 {
     bool found = false;
     for (uint32_t i = 0; i < MEMORY_DEPOT_CHAINS; i++) {
@@ -225,7 +247,7 @@ memory_sweep(struct memory *memory, bool pressure)
     bool found = false;
     for (uint32_t i = 0; i < MEMORY_CLASSES; i++) {
         if (pressure && i < MEMORY_SMALL_CLASSES) {
-            found = class_empty_depot(memory, i) || found;
+            found = memory_empty_depot(memory, i) || found;
         }
         if ((int32_t)load_relaxed(&memory->classes[i].empty_spans) > (int32_t)keep) {
             /* A class's stack looks empty while it is swept: whoever is refused then is told to wait. */
@@ -308,7 +330,7 @@ memory_populate(struct memory *memory, uint32_t most)
     return (uint64_t)done << MEMORY_PAGE_SHIFT;
 }
 
-static uint64_t
+uint64_t
 memory_used(const struct memory *memory)
 {
     uint64_t used = 0;
@@ -319,10 +341,60 @@ memory_used(const struct memory *memory)
 }
 
 uint64_t
+memory_taken(const struct memory *memory)
+{
+    uint64_t taken = 0;
+    for (uint32_t i = 0; i < LIMIT_MEMBERS; i++) {
+        taken += load_relaxed(&memory->caches[i].taken_bytes);
+    }
+    return taken;
+}
+
+static uint64_t
+memory_misses(const struct memory *memory)
+{
+    uint64_t misses = 0;
+    for (uint32_t i = 0; i < LIMIT_MEMBERS; i++) {
+        misses += load_relaxed(&memory->caches[i].page_misses);
+    }
+    return misses;
+}
+
+/* What may be used of the limit by commands that grow; pages that a lowered limit does not cover do not count. */
+static uint64_t
+memory_cap(const struct memory *memory)
+{
+    return (uint64_t)(load_relaxed(&memory->pages_limit) - load_relaxed(&memory->pages_reserve)) << MEMORY_PAGE_SHIFT;
+}
+
+static bool
+memory_is_full(const struct memory *memory)
+{
+    return load_relaxed(&memory->pages_used) + load_relaxed(&memory->pages_reserve) >=
+           load_relaxed(&memory->pages_limit);
+}
+
+void
+memory_set_evicting(struct memory *memory, bool evicting)
+{
+    memory->evicting = evicting;
+}
+
+uint64_t
+memory_excess(struct memory *memory, uint64_t leaving_bytes)
+{
+    uint64_t cap = memory_cap(memory), used = memory_used(memory), misses = memory_misses(memory);
+    uint64_t mark = cap - cap / EXCESS_MARGIN, share = cap / EXCESS_SHARE;
+    uint64_t staying = used > leaving_bytes ? used - leaving_bytes : 0;
+    bool short_of_pages = misses != memory->misses_seen && memory_is_full(memory) && leaving_bytes < share;
+    memory->misses_seen = misses;
+    return staying > mark ? staying - mark : short_of_pages ? share : 0;
+}
+
+uint64_t
 memory_manage(struct memory *memory)
 {
-    uint32_t limit = load_relaxed(&memory->pages_limit), kept = load_relaxed(&memory->pages_reserve);
-    bool full = load_relaxed(&memory->pages_used) + kept >= limit;
+    bool full = memory_is_full(memory);
     bool low = load_relaxed(&memory->pages_free) * 2 < load_relaxed(&memory->ahead_pages);
     uint32_t turn = memory->manage_turn++;
 
@@ -332,14 +404,17 @@ memory_manage(struct memory *memory)
         found = memory_sweep(memory, full);
     }
     /* At the limit, and nothing became free in a whole turn of the management core: tell writers not to wait. */
-    store_relaxed(&memory->exhausted, full && !found);
-    store_relaxed(&memory->over_limit, memory_used(memory) >= (uint64_t)(limit - kept) << MEMORY_PAGE_SHIFT);
+    store_relaxed(&memory->exhausted, full && !found && !memory->evicting);
+    store_relaxed(&memory->over_limit, !memory->evicting && memory_used(memory) >= memory_cap(memory));
 
     uint64_t populated = memory_populate(memory, MANAGE_PAGES_A_CALL);
-    bool above_limit = load_relaxed(&memory->pages_populated) > limit;
-    bool plenty = load_relaxed(&memory->pages_free) > 2 * load_relaxed(&memory->ahead_pages);
-    if (above_limit || (plenty && turn % MANAGE_GIVE_TURNS == 0)) {
-        (void)page_return(memory);
+    uint32_t free_pages = load_relaxed(&memory->pages_free), ahead = load_relaxed(&memory->ahead_pages);
+    uint32_t limit = load_relaxed(&memory->pages_limit), many = MANAGE_PAGES_A_CALL;
+    bool far = load_relaxed(&memory->pages_populated) > limit || free_pages > 4 * ahead;
+    if (far || (free_pages > 2 * ahead && turn % MANAGE_GIVE_TURNS == 0)) {
+        for (uint32_t i = 0; i < (far ? many : 1) && (far || i == 0) && page_return(memory); i++) {
+            far = load_relaxed(&memory->pages_populated) > limit || load_relaxed(&memory->pages_free) > 4 * ahead;
+        }
     }
     return populated;
 }
@@ -347,18 +422,18 @@ memory_manage(struct memory *memory)
 void
 memory_stats(const struct memory *memory, struct memory_stats *out)
 {
-    uint64_t used_pages = load_relaxed(&memory->pages_used), misses = 0;
-    for (uint32_t i = 0; i < LIMIT_MEMBERS; i++) {
-        misses += load_relaxed(&memory->caches[i].page_misses);
-    }
+    uint64_t used_pages = load_relaxed(&memory->pages_used);
     *out = (struct memory_stats){
         .reserve_bytes = (uint64_t)memory->page_count << MEMORY_PAGE_SHIFT,
         .limit_bytes = load_relaxed(&memory->limit_bytes),
         .populated_bytes = (uint64_t)load_relaxed(&memory->pages_populated) << MEMORY_PAGE_SHIFT,
         .free_page_bytes = (uint64_t)load_relaxed(&memory->pages_free) << MEMORY_PAGE_SHIFT,
         .used_bytes = memory_used(memory),
-        .page_misses = misses,
+        .page_misses = memory_misses(memory),
         .huge_page_bytes = memory->huge_tlb ? (uint64_t)load_relaxed(&memory->pages_populated) << MEMORY_PAGE_SHIFT : 0,
+        .kept_bytes = (uint64_t)load_relaxed(&memory->pages_reserve) << MEMORY_PAGE_SHIFT,
+        .meta_bytes = (uint64_t)memory->never_populated * META_BYTES_A_PAGE,
+        .emptied_pages = memory->emptied_pages,
     };
     uint64_t in_classes = used_pages << MEMORY_PAGE_SHIFT;
     out->slack_bytes = in_classes > out->used_bytes ? in_classes - out->used_bytes : 0;

@@ -1,4 +1,4 @@
-/* memory_layout.h - what memory.c, memory_boot.c and memory_manage.c share: pages, slabs, classes, caches.
+/* memory_layout.h - what the files memory*.c share: pages, slabs, classes, caches.
  *
  *   address range = pages of 2 MiB; each page belongs to one class of blocks above 4 KiB
  *   a page of class 64 KiB lends its blocks to the small classes as slabs
@@ -80,6 +80,7 @@ struct memory_cache {
     _Alignas(CACHE_LINE) struct memory *memory;
     enum memory_refusal refusal;
     uint32_t trim_class;
+    uint32_t emptying_seen, drain_left; /* round of emptying, and classes still to drain for it */
     bool joined;
     struct memory_magazine magazines[MEMORY_SMALL_CLASSES];
 };
@@ -102,11 +103,21 @@ struct memory {
     _Atomic uint32_t ahead_pages;
     _Atomic uint64_t limit_bytes;
     _Atomic bool over_limit, exhausted, pressure;
-    uint32_t never_populated; /* pages from here on were never touched */
+    _Atomic uint32_t emptying_round, emptying_pages; /* sets of marked pages so far; pages marked now */
+    _Atomic uint64_t *emptying;                      /* one bit a page: marked */
+    uint32_t never_populated;                        /* pages from here on were never touched */
     uint32_t returned_count;
     uint32_t *returned; /* pages given back to the system, to be populated again first */
     uint32_t manage_turn;
-    size_t range_bytes, pages_bytes, slabs_bytes;
+    bool evicting;
+    uint64_t misses_seen;
+    uint32_t *held;  /* per page, of marked ones: slabs that are on no stack although listed; see memory_empty_boot.c */
+    bool *page_held; /* the same of the page itself */
+    uint8_t *density; /* of each page, when pages were last chosen */
+    uint32_t *marked; /* indexes of marked pages */
+    uint32_t marked_count;
+    uint64_t emptied_pages;
+    size_t range_bytes, pages_bytes, slabs_bytes, emptying_bytes;
     void *range;
 
     struct memory_class classes[MEMORY_CLASSES];
@@ -191,6 +202,21 @@ span_in_class(uint64_t word, uint32_t class_index)
 {
     return ((word >> SPAN_CLASS_SHIFT) & 0xff) == class_index + 1;
 }
+
+static inline bool
+memory_page_is_emptying(const struct memory *memory, uint32_t page)
+{
+    return (load_relaxed(&memory->emptying[page / 64]) >> page % 64 & 1) != 0;
+}
+
+/* ---- between the files ---- */
+
+/* Every block is free, and now none can be taken: false when it is not so. The span is in no class any more. */
+bool memory_span_retire(struct memory_span *span);
+/* A page that belongs to no class. */
+void memory_page_free(struct memory *memory, uint32_t index);
+uint64_t memory_used(const struct memory *memory);
+bool memory_empty_depot(struct memory *memory, uint32_t class_index);
 
 /* Between memory.c and memory_boot.c. `first` .. `last` are `count` linked blocks of one slab. */
 void *memory_page_take(struct memory *memory, uint32_t class_index, bool reserve);

@@ -101,11 +101,11 @@ enum limbo_room
 limbo_room(const struct limbo *limbo)
 {
     uint32_t blocks = limbo->tail - limbo->head;
-    uint64_t bytes = load_relaxed(&limbo->bytes);
-    if (blocks >= LIMBO_BLOCKS - LIMBO_MARGIN_BLOCKS || bytes >= 2 * limbo->soft_bytes) {
+    uint64_t bytes = load_relaxed(&limbo->bytes), soft_bytes = load_relaxed(&limbo->qsbr->soft_bytes);
+    if (blocks >= LIMBO_BLOCKS - LIMBO_MARGIN_BLOCKS || bytes >= 2 * soft_bytes) {
         return LIMBO_HARD;
     }
-    return blocks >= LIMBO_BLOCKS / 2 || bytes >= limbo->soft_bytes ? LIMBO_SOFT : LIMBO_ROOM;
+    return blocks >= LIMBO_BLOCKS / 2 || bytes >= soft_bytes ? LIMBO_SOFT : LIMBO_ROOM;
 }
 
 void
@@ -122,7 +122,7 @@ limbo_give(struct limbo *limbo, uint64_t entry)
 {
     size_t bytes = (size_t)(entry & ENTRY_SIZE_MASK) * 16;
     store_relaxed(&limbo->bytes, load_relaxed(&limbo->bytes) - memory_class_bytes(bytes));
-    memory_give(limbo->cache, (void *)(uintptr_t)(entry >> ENTRY_SIZE_BITS << 4), bytes);
+    memory_give_home(limbo->cache, (void *)(uintptr_t)(entry >> ENTRY_SIZE_BITS << 4), bytes);
 }
 
 uint32_t

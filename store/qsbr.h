@@ -27,6 +27,7 @@ struct qsbr {
     _Alignas(CACHE_LINE) _Atomic uint64_t epoch; /* changes once a batch */
     _Alignas(CACHE_LINE) _Atomic uint64_t safe;  /* every member reported it, or was offline; only rises */
     _Alignas(CACHE_LINE) uint32_t seat_count;
+    _Atomic uint64_t soft_bytes; /* of each limbo; written by the management core */
     struct qsbr_seat seats[LIMIT_MEMBERS];
 };
 
@@ -38,7 +39,6 @@ struct limbo {
     uint64_t reported;
     uint32_t head, sealed, tail; /* free running; entries head..sealed are in batches, sealed..tail in none yet */
     uint32_t batch_head, batch_tail;
-    uint64_t soft_bytes;
     _Atomic uint64_t bytes; /* class size of head..tail; one writer */
     uint64_t *entries;      /* address / 16 above 20 bits of size / 16 */
     struct limbo_batch {

@@ -60,6 +60,7 @@ rebuild_choose(struct store_member *member)
     uint32_t log2 = log2_in_reach(best, now);
     bool dead = rebuild->others >= 1u << now || rebuild->others > rebuild->live;
     bool resize = log2 > now || log2 + 2 <= now;
+    dead = dead || rebuild->relocate;
     rebuild->state = REBUILD_IDLE;
     if (!resize && !dead) {
         store_relaxed(&member->store->index.segments[rebuild->segment].appended, 0); /* look again after as many more */
@@ -84,6 +85,7 @@ examine_bucket(struct store_member *member, struct index_bucket *bucket)
             rebuild->live += slot_is_record(word);
             rebuild->others += slot_kind(word) == SLOT_GHOST || slot_kind(word) == SLOT_TOMB;
         }
+        rebuild->relocate = rebuild->relocate || memory_is_emptying(member->store->memory, bucket);
         bucket = (link & LINK_FORWARDED) != 0 ? NULL : link_bucket(link);
         chain++;
     }
@@ -151,6 +153,7 @@ rebuild_next_wish(struct store_member *member, uint32_t budget)
     rebuild->segment = rebuild->wishes[rebuild->wish_head++ % REBUILD_WISHES];
     rebuild->table = load_acquire(&index->directory[rebuild->segment]); /* pairs with rebuild_finish() */
     rebuild->bucket = rebuild->live = rebuild->others = 0;
+    rebuild->relocate = false;
     bool free = rebuild->table != 0 && load_relaxed(&index->segments[rebuild->segment].next) == 0;
     rebuild->state = free ? REBUILD_EXAMINE : REBUILD_IDLE;
     return budget - 1;

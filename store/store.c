@@ -1,4 +1,5 @@
 #include "store/store.h"
+#include "store/evict.h"
 #include "store/rebuild.h"
 #include "store/store_layout.h"
 #include "store/sweep.h"
@@ -7,7 +8,6 @@
 #include <xxhash.h>
 
 #define HOUSEKEEP_RECLAIM 128 /* blocks given back a turn: more than a burst retires */
-#define RECENCY_SHIFT     14  /* a recency step is 16 s: 8 bits last 70 minutes */
 
 /* ---- the turn ---- */
 
@@ -33,7 +33,7 @@ void
 store_set_time(struct store_member *member, int64_t now_ms)
 {
     member->now_ms = now_ms;
-    member->recency = (uint8_t)(now_ms >> RECENCY_SHIFT);
+    member->recency = member->fresh = load_relaxed(&member->store->evict.mark);
 }
 
 void
@@ -42,13 +42,15 @@ store_housekeep(struct store_member *member)
     limbo_reclaim(&member->limbo, HOUSEKEEP_RECLAIM);
     rebuild_step(member);
     sweep_step(member);
+    evict_step(member);
     memory_trim(member->cache);
 }
 
 bool
 store_wants_turns(const struct store_member *member)
 {
-    return member->sweep.flush || member->now_ms - member->sweep.dead_ms < SWEEP_AWAKE_MS;
+    return member->sweep.flush || member->sweep.move || member->now_ms - member->sweep.dead_ms < SWEEP_AWAKE_MS ||
+           load_relaxed(&member->store->evict.wanted) > 0;
 }
 
 /* ---- look-ups ---- */
@@ -119,11 +121,11 @@ record_is_gone(const struct store_member *member, const struct record *record)
 }
 
 static inline void
-record_touch(const struct store_member *member, const struct record *record)
+record_touch(struct store_member *member, const struct record *record)
 {
-    if (load_relaxed(&record->recency) != member->recency) {
-        /* the one byte that readers write: relaxed and lossy */
-        store_relaxed(&((struct record *)(uintptr_t)record)->recency, member->recency);
+    uint8_t seen = load_relaxed(&record->recency);
+    if (UNLIKELY(seen != member->recency)) {
+        evict_touch(member, record, seen);
     }
 }
 
@@ -186,7 +188,7 @@ store_record(struct store_member *member, enum record_type type, struct slice ke
         return NULL;
     }
     record->type_flags = (uint8_t)(type | (expires ? RECORD_HAS_EXPIRY : 0));
-    store_relaxed(&record->recency, member->recency);
+    store_relaxed(&record->recency, member->fresh);
     record->key_bytes = (uint16_t)key.bytes;
     record->value_bytes = (uint32_t)value_bytes;
     record->stamp = 0;
@@ -372,6 +374,9 @@ change_attempt(struct change *change)
     }
     /* What replaces a record by one that is no larger, or only gets an expiry, may use the reserve. */
     member->shrink_bytes = old != NULL ? record_bytes(old) + sizeof(int64_t) : 0;
+    if (UNLIKELY(member->recency == EVICT_MARK_LFU)) {
+        member->fresh = evict_mark_fresh(member, old);
+    }
     struct record *before = change->fresh;
     enum store_change answer = change->run(change->context, member, old, &change->fresh);
     member->shrink_bytes = 0;
@@ -400,8 +405,7 @@ static enum store_status
 change_refused(struct store_member *member, enum attempt attempt)
 {
     enum limbo_room room = limbo_room(&member->limbo);
-    bool stalled = load_relaxed(&member->store->stalled_member) >= 0;
-    bool limbo_stuck = attempt == ATTEMPT_WAIT && (room == LIMBO_HARD || (room == LIMBO_SOFT && stalled));
+    bool limbo_stuck = attempt == ATTEMPT_WAIT && room == LIMBO_HARD; /* at the soft limit writers park */
     bool at_limit = attempt == ATTEMPT_NO_MEMORY && memory_refusal(member->cache) == MEMORY_AT_LIMIT;
     if (at_limit || limbo_stuck) {
         counter_add(&member->counters.oom_refusals, 1);

@@ -83,6 +83,18 @@ enum store_status {
     STORE_OOM,       /* memory.limit: nothing happened */
 };
 
+/* Who goes when memory is short; the order of Redis' names in memory.policy. */
+enum store_policy {
+    STORE_NOEVICTION,
+    STORE_ALLKEYS_LRU,
+    STORE_ALLKEYS_LFU,
+    STORE_ALLKEYS_RANDOM,
+    STORE_VOLATILE_LRU, /* from here on, only keys with an expiry */
+    STORE_VOLATILE_LFU,
+    STORE_VOLATILE_RANDOM,
+    STORE_VOLATILE_TTL,
+};
+
 /* Read, change and publish one key: linearizable. Never waits; bounded retries, then STORE_TRY_LATER. */
 enum store_status store_update(struct store_member *member, struct slice key, uint64_t hash, store_change_fn change,
                                void *context);
@@ -118,6 +130,8 @@ struct store_stats {
     uint64_t flushes, update_retries, try_laters, oom_refusals;
     uint64_t chain_buckets_max; /* longest chain met by housekeeping */
     uint64_t rebuilds;          /* segments that got a new table */
+    uint64_t moved_records;     /* out of pages that are being emptied */
+    uint64_t fixed_bytes;       /* directory, members and limbo's lists: mapped at boot, within memory.limit */
     int32_t stalled_member;     /* index, or -1: has not quiesced for STORE_STALL_MS */
     uint64_t stalled_ms;
 };
@@ -127,7 +141,9 @@ void store_stats(const struct store *store, struct store_stats *out);
 uint64_t store_keys(const struct store *store); /* DBSIZE: cheap sum of members' counters */
 /* Management core, about every millisecond: memory_manage() and the stalled member. */
 void store_manage(struct store *store);
-/* memory.limit, live. Management core. */
+/* memory.limit and memory.policy, live. Management core. What is above a lowered limit goes, by the policy; with
+ * STORE_NOEVICTION nothing does, and writes are refused until commands have removed enough. */
 void store_set_limit(struct store *store, uint64_t limit_bytes);
+void store_set_policy(struct store *store, enum store_policy policy);
 /* Of the last store_stats(): the name that the stalled member joined with. */
 const char *store_member_name(const struct store *store, uint32_t index);

@@ -1,4 +1,5 @@
 /* Opening, joining, and what the management core does: everything that may allocate or wait. */
+#include "store/evict.h"
 #include "store/rebuild.h"
 #include "store/store.h"
 #include "store/store_layout.h"
@@ -14,6 +15,10 @@
 #define KEY_INDEX_BYTES  16  /* 64 bytes a bucket for 4 keys */
 #define EPOCH_MS         100 /* a member that stands still is noticed although nothing is unlinked */
 #define STATS_MS         10  /* between decisions what to sweep for */
+#define MOVE_LINGER_MS   50  /* after the walk: limbo passes */
+#define MOVE_MOST_MS     30000
+#define MOVE_REST_MS     100 /* doubled with every futile round, up to */
+#define MOVE_FUTILE_MOST 7u  /* 13 s */
 
 static void *
 pages_map(size_t bytes)
@@ -34,6 +39,15 @@ store_limit_left(const struct store *store, uint64_t limit_bytes)
 {
     uint64_t fixed_bytes = store_fixed_bytes(store);
     return limit_bytes > fixed_bytes ? limit_bytes - fixed_bytes : 0;
+}
+
+/* The whole store's limbo: what members may leave unfreed, in equal shares, before writers park. */
+static void
+store_share_limbo(struct store *store)
+{
+    struct memory_stats stats;
+    memory_stats(store->memory, &stats);
+    store_relaxed(&store->qsbr.soft_bytes, MAX(stats.limit_bytes / 16 / store->member_count, LIMBO_SOFT_BYTES));
 }
 
 int
@@ -65,6 +79,7 @@ store_open(const struct store_config *config, struct store **out)
         store_close(store);
         return rc;
     }
+    store_share_limbo(store);
     *out = store;
     return 0;
 }
@@ -107,9 +122,7 @@ store_join(struct store *store, uint32_t index, const char *name)
     member->limbo.qsbr = &store->qsbr;
     member->limbo.cache = member->cache;
     member->limbo.seat = index;
-    struct memory_stats stats;
-    memory_stats(store->memory, &stats);
-    member->limbo.soft_bytes = MAX(stats.limit_bytes / 16 / store->member_count, LIMBO_SOFT_BYTES);
+    member->evict.random = 0x9e3779b9u + index;
     snprintf(member->name, sizeof(member->name), "%s", name);
     store_online(member);
     return member;
@@ -147,6 +160,7 @@ void
 store_set_limit(struct store *store, uint64_t limit_bytes)
 {
     memory_set_limit(store->memory, store_limit_left(store, limit_bytes));
+    store_share_limbo(store);
 }
 
 const char *
@@ -177,6 +191,8 @@ member_add_stats(const struct store_member *member, uint64_t cut, struct store_s
     out->try_laters += load_relaxed(&counters->try_laters);
     out->oom_refusals += load_relaxed(&counters->oom_refusals);
     out->rebuilds += load_relaxed(&counters->rebuilds);
+    out->evicted_keys += load_relaxed(&counters->evicted_keys);
+    out->moved_records += load_relaxed(&counters->moved_records);
     out->chain_buckets_max = MAX(out->chain_buckets_max, load_relaxed(&counters->chain_buckets_max));
 }
 
@@ -203,7 +219,8 @@ store_stats(const struct store *store, struct store_stats *out)
     out->stalled_member = load_relaxed(&store->stalled_member);
     out->stalled_ms = load_relaxed(&store->stalled_ms);
     memory_stats(store->memory, &out->memory);
-    out->memory.limit_bytes += store_fixed_bytes(store);
+    out->fixed_bytes = store_fixed_bytes(store);
+    out->memory.limit_bytes += out->fixed_bytes;
 }
 
 static uint64_t
@@ -214,10 +231,49 @@ monotonic_ms(void)
     return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+/* Sparse pages are emptied in rounds: some are marked, members walk the index and move what lies in them, limbo passes,
+ * what became free is taken. Pages with blocks that cannot be moved (sessions', and what members keep) are let go. */
+static void
+store_empty_pages(struct store *store, uint64_t now_ms)
+{
+    uint64_t words = store->index.segment_count / 64, walked = load_relaxed(&store->sweep_next);
+    if (!load_relaxed(&store->sweep_move)) {
+        store->move_marked = now_ms < store->move_not_before_ms ? 0 : memory_empty_begin(store->memory);
+        if (store->move_marked != 0) {
+            store->move_since_ms = store->move_walked_ms = now_ms;
+            store->move_until = walked + 2 * words; /* what members have begun may lie behind them */
+            store_relaxed(&store->sweep_move, true);
+        }
+        return;
+    }
+    uint32_t left = memory_empty_step(store->memory);
+    store->move_walked_ms = walked < store->move_until ? now_ms : store->move_walked_ms;
+    if (left != 0 && now_ms - store->move_walked_ms < MOVE_LINGER_MS && now_ms - store->move_since_ms < MOVE_MOST_MS) {
+        return;
+    }
+    store_relaxed(&store->sweep_move, false);
+    memory_empty_end(store->memory);
+    store->move_futile = left * 2 > store->move_marked ? MIN(store->move_futile + 1, MOVE_FUTILE_MOST) : 0;
+    store->move_not_before_ms = now_ms + (store->move_futile == 0 ? 0 : MOVE_REST_MS << store->move_futile);
+}
+
+void
+store_set_policy(struct store *store, enum store_policy policy)
+{
+    store_relaxed(&store->evict.policy, (uint8_t)policy);
+}
+
 void
 store_manage(struct store *store)
 {
     uint64_t now_ms = monotonic_ms();
+    struct store_stats stats;
+    bool evicts = load_relaxed(&store->evict.policy) != STORE_NOEVICTION;
+    bool look = now_ms - store->stats_at_ms >= STATS_MS;
+    if (evicts || look) {
+        store_stats(store, &stats);
+        evict_manage(store, &stats, now_ms);
+    }
     memory_manage(store->memory);
     if (now_ms - store->epoch_at_ms >= EPOCH_MS) {
         store->epoch_at_ms = now_ms;
@@ -227,10 +283,9 @@ store_manage(struct store *store)
     int32_t stalled = qsbr_watch(&store->qsbr, now_ms, STORE_STALL_MS, &stalled_ms);
     store_relaxed(&store->stalled_member, stalled);
     store_relaxed(&store->stalled_ms, stalled_ms);
-    if (now_ms - store->stats_at_ms >= STATS_MS) {
+    if (look) {
         store->stats_at_ms = now_ms;
-        struct store_stats stats;
-        store_stats(store, &stats);
         sweep_manage(store, &stats);
+        store_empty_pages(store, now_ms);
     }
 }

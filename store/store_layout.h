@@ -20,7 +20,9 @@ struct member_counters {
     _Atomic uint64_t hits, misses;
     _Atomic uint64_t record_bytes, index_bytes, ghosts;
     _Alignas(CACHE_LINE) _Atomic uint64_t expired_keys, flushes, update_retries, try_laters, oom_refusals;
-    _Atomic uint64_t rebuilds, chain_buckets_max;
+    _Atomic uint64_t rebuilds, chain_buckets_max, evicted_keys;
+    _Alignas(CACHE_LINE) _Atomic uint64_t touches; /* uses that changed a recency byte */
+    _Atomic uint64_t moved_records;                /* out of pages that are being emptied */
 };
 
 /* The rebuild this member leads, in steps. See rebuild.h. */
@@ -31,34 +33,62 @@ struct member_rebuild {
     uint32_t live, others; /* slots met: records; ghosts and TOMBs */
     uint64_t table, to;    /* the old one, the new one */
     bool again;            /* the new one is a step only */
+    bool relocate;         /* buckets lie in pages that are being emptied */
     uint32_t wishes[REBUILD_WISHES];
     uint32_t wish_head, wish_tail;
 };
 
-/* The part of the index this member sweeps, in steps. See sweep.h. */
-struct member_sweep {
-    bool active, flush;
+/* Where a member stands in a walk over all segments, which members share 64 segments at a time. */
+struct index_hand {
+    bool active;       /* `segment` is being walked */
     uint32_t word;     /* of the occupied bitmap */
     uint64_t segments; /* bits of it still to do */
     uint32_t segment, bucket;
+};
+
+/* The part of the index this member sweeps, in steps. See sweep.h. */
+struct member_sweep {
+    struct index_hand hand;
+    bool flush, move;
+    bool relocate;                /* buckets of this segment lie in pages that are being emptied */
     uint32_t live, ghosts, tombs; /* met in this segment */
     uint32_t waited;              /* calls spent waiting for a rebuild of this segment */
+    uint32_t mortal, dead;        /* slots with an expiry looked at lately, and those of them that had expired */
+    bool hungry;                  /* so many were dead that it is worth more of the turn */
+    size_t moved_bytes;           /* in this call */
     int64_t dead_ms;              /* when it last found an expired key */
     int64_t budget_ms;            /* the millisecond that `budget` belongs to */
     uint32_t budget;              /* buckets left in it */
+};
+
+/* See evict.h. */
+struct member_evict {
+    struct index_hand hand;
+    uint32_t random;
+};
+
+struct store_evict {
+    _Alignas(CACHE_LINE) _Atomic uint8_t mark; /* what a record used now is marked with */
+    _Atomic uint8_t clock, policy;
+    _Alignas(CACHE_LINE) _Atomic int64_t wanted; /* bytes to unlink; members take shares */
+    _Atomic uint64_t next;                       /* words of the occupied bitmap handed out, free running */
+    /* the management core's */
+    uint64_t touches_seen, taken_seen, evicted_seen, clock_ms;
 };
 
 struct store_member {
     _Alignas(CACHE_LINE) struct store *store;
     struct memory_cache *cache;
     uint32_t seat;
-    uint8_t recency; /* what a record read now is marked with */
+    uint8_t recency; /* what a record read now is marked with; EVICT_MARK_LFU: count it */
+    uint8_t fresh;   /* what a new record is marked with */
     bool joined;
     int64_t now_ms;
     size_t shrink_bytes; /* inside a change: a record up to this size may use the reserve */
     struct limbo limbo;
     struct member_rebuild rebuild;
     struct member_sweep sweep;
+    struct member_evict evict;
     char name[STORE_NAME_BYTES];
     struct member_counters counters;
 };
@@ -75,15 +105,18 @@ struct store {
     struct cut cut;
     struct stamp_clock clock;
     struct qsbr qsbr;
+    struct store_evict evict;
 
     _Alignas(CACHE_LINE) _Atomic uint64_t sweep_next;  /* words of the occupied bitmap handed out, free running */
     _Alignas(CACHE_LINE) _Atomic uint64_t flush_epoch; /* sweeping for the last cut starts after this epoch; 0: none */
     _Atomic uint64_t flush_until;                      /* sweep_next up to which flushed records are looked for */
     /* written by the management core */
-    _Atomic bool sweep_expired, sweep_ghosts;
+    _Atomic bool sweep_expired, sweep_ghosts, sweep_move;
     _Atomic int32_t stalled_member;
     _Atomic uint64_t stalled_ms;
     uint64_t epoch_at_ms, stats_at_ms;
+    uint64_t move_until, move_since_ms, move_walked_ms, move_not_before_ms; /* see store_empty_pages() */
+    uint32_t move_marked, move_futile;                                      /* rounds in a row that freed little */
 
     struct store_member members[LIMIT_MEMBERS];
 };

@@ -1,14 +1,19 @@
 #include "store/sweep.h"
 #include "store/rebuild.h"
 
-#define SWEEP_BUCKETS       4    /* a call, in a busy turn or while a flush is swept */
-#define SWEEP_BUCKETS_FIRST 32   /* the first call of a millisecond: about 220 slots */
-#define SWEEP_CATCH_UP_MS   8ull /* a member that slept makes up for so much */
-#define SWEEP_BUCKETS_MS    64   /* a member and millisecond, otherwise: 450 slots */
-#define SWEEP_BUCKETS_SHORT 256  /* the same when memory is short: dead keys hold it */
-#define SWEEP_WORDS         16   /* of the occupied bitmap looked at in a call that finds nothing */
+#define SWEEP_BUCKETS       4           /* a call, in a busy turn or while a flush is swept */
+#define SWEEP_BUCKETS_FIRST 32          /* the first call of a millisecond: about 220 slots */
+#define SWEEP_BUCKETS_DEAD  8           /* a call while a quarter of what may expire is dead: some 30 keys, 5 us */
+#define SWEEP_BUCKETS_MOVE  16          /* a call while pages are emptied: few of their records lie in those pages */
+#define SWEEP_MOVE_BYTES    (128 * KIB) /* copied in a call, and the record that goes beyond it */
+#define SWEEP_MOVE_TRIES    4           /* takes until a block lies elsewhere */
+#define SWEEP_CATCH_UP_MS   8ull        /* a member that slept makes up for so much */
+#define SWEEP_BUCKETS_MS    64          /* a member and millisecond, otherwise: 450 slots */
+#define SWEEP_BUCKETS_SHORT 256         /* the same when memory is short: dead keys hold it */
+#define SWEEP_WORDS         16          /* of the occupied bitmap looked at in a call that finds nothing */
 #define SWEEP_WAIT_CALLS    100000
 #define SWEEP_GHOSTS_MIN    4096 /* in the whole store: fewer are not worth a sweep */
+#define SWEEP_WINDOW        128  /* slots that may expire, for a judgement how many are dead */
 
 static uint64_t
 sweep_word_count(const struct store *store)
@@ -25,41 +30,89 @@ sweep_is_flush(const struct store *store)
 
 /* ---- one slot ---- */
 
-/* The CAS gave the record to this member. */
-static void
-sweep_record_gone(struct store_member *member, const struct record *record, uint64_t stamp, uint64_t cut)
+enum sweep_burial
+sweep_bury(struct store_member *member, _Atomic uint64_t *slot, uint64_t word)
 {
-    if (record->stamp > cut) {
-        bool expires = (record->type_flags & RECORD_HAS_EXPIRY) != 0;
-        member_count_key(member, cut, -1, expires ? -1 : 0);
-        counter_add(&member->counters.expired_keys, 1);
-        member->sweep.dead_ms = member->now_ms;
+    struct store *store = member->store;
+    const struct record *record = slot_record(word);
+    uint64_t stamp = stamp_take(&store->clock, member->seat, record->stamp);
+    uint64_t cut = cut_read_after(&store->cut, stamp);
+    if (cut_is_pending(cut) || stamp <= cut) {
+        return SWEEP_STAYS; /* seldom; the next sweep finds it */
+    }
+    /* release: the stamp in the TOMB is a publication like any other */
+    if (!cas_acq_rel(slot, &word, slot_of_tomb(stamp))) {
+        return SWEEP_STAYS;
+    }
+    bool counted = record->stamp > cut;
+    if (counted) {
+        member_count_key(member, cut, -1, (record->type_flags & RECORD_HAS_EXPIRY) != 0 ? -1 : 0);
         member_published(member, record_key(record), stamp, NULL);
     }
     member_retire_record(member, record);
+    return counted ? SWEEP_REMOVED : SWEEP_FLUSHED;
 }
 
 /* True: the slot holds a TOMB now. */
 static bool
 sweep_record(struct store_member *member, _Atomic uint64_t *slot, uint64_t word)
 {
-    struct store *store = member->store;
+    struct member_sweep *sweep = &member->sweep;
     const struct record *record = slot_record(word);
-    uint64_t cut = load_acquire(&store->cut.word); /* pairs with cut_decide() */
-    if (record->stamp > cut_value(cut) && !record_expired(record, member->now_ms)) {
-        return false;
+    uint64_t cut = load_acquire(&member->store->cut.word); /* pairs with cut_decide() */
+    bool mortal = slot_kind(word) == SLOT_TTL;
+    bool dead = record->stamp <= cut_value(cut) || record_expired(record, member->now_ms);
+    sweep->mortal += mortal;
+    sweep->dead += mortal && dead;
+    enum sweep_burial burial = dead ? sweep_bury(member, slot, word) : SWEEP_STAYS;
+    if (burial == SWEEP_REMOVED) {
+        counter_add(&member->counters.expired_keys, 1);
+        sweep->dead_ms = member->now_ms;
     }
-    uint64_t stamp = stamp_take(&store->clock, member->seat, record->stamp);
-    cut = cut_read_after(&store->cut, stamp);
-    if (cut_is_pending(cut) || stamp <= cut) {
-        return false; /* seldom; the next sweep finds it */
+    return burial != SWEEP_STAYS;
+}
+
+/* A block outside the pages that are being emptied, or NULL. */
+static void *
+sweep_take_elsewhere(struct store_member *member, size_t bytes)
+{
+    for (uint32_t try = 0; try < SWEEP_MOVE_TRIES; try++) {
+        void *block = memory_take(member->cache, bytes);
+        if (block == NULL || !memory_is_emptying(member->store->memory, block)) {
+            return block;
+        }
+        memory_give_home(member->cache, block, bytes);
     }
-    /* release: the stamp in the TOMB is a publication like any other */
-    if (!cas_acq_rel(slot, &word, slot_of_tomb(stamp))) {
-        return false;
+    return NULL;
+}
+
+/* Another copy of the same version takes its place: the stamp stays, so nobody can tell. A use that is marked in the
+ * old copy meanwhile is forgotten. */
+static void
+sweep_move(struct store_member *member, _Atomic uint64_t *slot, uint64_t word)
+{
+    const struct record *record = slot_record(word);
+    size_t bytes = record_bytes(record);
+    struct record *copy = sweep_take_elsewhere(member, bytes);
+    if (copy == NULL) {
+        return; /* the next round finds it */
     }
-    sweep_record_gone(member, record, stamp, cut);
-    return true;
+    copy->type_flags = record->type_flags;
+    store_relaxed(&copy->recency, load_relaxed(&record->recency));
+    copy->key_bytes = record->key_bytes;
+    copy->value_bytes = record->value_bytes;
+    copy->stamp = record->stamp;
+    bytes_copy(copy->payload, record->payload, bytes - RECORD_HEADER_BYTES);
+    uint64_t there = (word & ~INDEX_ADDRESS_MASK) | (uint64_t)(uintptr_t)copy;
+    /* release: pairs with the acquire in index_look() */
+    if (!cas_acq_rel(slot, &word, there)) {
+        memory_give(member->cache, copy, bytes);
+        return;
+    }
+    counter_move(&member->counters.record_bytes, (int64_t)memory_class_bytes(bytes));
+    counter_add(&member->counters.moved_records, 1);
+    member->sweep.moved_bytes += bytes;
+    member_retire_record(member, record);
 }
 
 static void
@@ -79,31 +132,38 @@ sweep_slot(struct store_member *member, _Atomic uint64_t *slot, uint64_t table, 
     struct member_sweep *sweep = &member->sweep;
     uint64_t word = load_acquire(slot); /* pairs with the CAS that published the record */
     enum slot_kind kind = slot_kind(word);
-    bool frozen = (word & SLOT_FROZEN) != 0;
+    bool frozen = (word & SLOT_FROZEN) != 0, gone = false;
     if (slot_is_record(word)) {
         bool look = !frozen && (flush || kind == SLOT_TTL);
-        bool gone = look && sweep_record(member, slot, word);
+        gone = look && sweep_record(member, slot, word);
         sweep->tombs += gone;
         sweep->live += !gone;
     } else if (kind == SLOT_GHOST) {
         /* half a ghost for each bucket may stay */
-        if (!frozen && sweep->ghosts * 2 >= 1u << (table & INDEX_LOG2_MASK)) {
+        gone = !frozen && sweep->ghosts * 2 >= 1u << (table & INDEX_LOG2_MASK);
+        if (gone) {
             sweep_ghost(member, slot, word);
         } else {
             sweep->ghosts++;
         }
     } else {
         sweep->tombs += kind == SLOT_TOMB;
+        return;
+    }
+    bool move = sweep->move && !gone && !frozen && sweep->moved_bytes < SWEEP_MOVE_BYTES;
+    if (move && memory_is_emptying(member->store->memory, slot_record(word))) {
+        sweep_move(member, slot, word);
     }
 }
 
 /* ---- one bucket, one segment ---- */
 
-/* False: the bucket has moved, or limbo is full. */
+/* False: the bucket has moved, limbo is full, or enough was copied: here again at the next call. */
 static bool
 sweep_bucket(struct store_member *member, uint64_t table, bool flush)
 {
-    struct index_bucket *bucket = link_bucket(table) + member->sweep.bucket;
+    struct member_sweep *sweep = &member->sweep;
+    struct index_bucket *bucket = link_bucket(table) + sweep->hand.bucket;
     uint64_t chain = 1, link = load_acquire(&bucket->link); /* before the slots: see index_look() */
     if ((link & LINK_FORWARDED) != 0 || limbo_room(&member->limbo) != LIMBO_ROOM) {
         return false;
@@ -118,6 +178,7 @@ sweep_bucket(struct store_member *member, uint64_t table, bool flush)
         for (uint32_t i = 0; i < INDEX_BUCKET_SLOTS; i++) {
             sweep_slot(member, &bucket->slots[i], table, flush);
         }
+        sweep->relocate = sweep->relocate || (sweep->move && memory_is_emptying(member->store->memory, bucket));
         if (link_bucket(link) == NULL) {
             break;
         }
@@ -128,43 +189,52 @@ sweep_bucket(struct store_member *member, uint64_t table, bool flush)
     if (chain > load_relaxed(&member->counters.chain_buckets_max)) {
         store_relaxed(&member->counters.chain_buckets_max, chain);
     }
-    return true;
+    return sweep->moved_bytes < SWEEP_MOVE_BYTES;
 }
 
-/* A table that is mostly dead slots, or far too large, is rebuilt. */
+/* A table that is mostly dead slots, or far too large, or in a page that is being emptied, is rebuilt. */
 static void
 sweep_segment_end(struct store_member *member, uint64_t table)
 {
     struct member_sweep *sweep = &member->sweep;
     uint32_t buckets = 1u << (table & INDEX_LOG2_MASK);
     bool large = buckets > 1u << member->store->index.first_log2 && sweep->live < buckets;
-    if (sweep->tombs > sweep->live + buckets || large) {
-        rebuild_wish(member, sweep->segment);
+    if (sweep->tombs > sweep->live + buckets || large || sweep->relocate) {
+        rebuild_wish(member, sweep->hand.segment);
     }
 }
 
 static void
 sweep_segment_start(struct member_sweep *sweep)
 {
-    sweep->bucket = sweep->live = sweep->ghosts = sweep->tombs = 0;
+    sweep->hand.bucket = sweep->live = sweep->ghosts = sweep->tombs = 0;
+    sweep->relocate = false;
 }
 
-/* The next segment with a table; false: none within a bounded look. */
+bool
+sweep_hand_next(struct store *store, struct index_hand *hand, _Atomic uint64_t *cursor)
+{
+    for (uint32_t i = 0; hand->segments == 0 && i < SWEEP_WORDS; i++) {
+        hand->word = (uint32_t)(add_relaxed(cursor, 1) % sweep_word_count(store));
+        hand->segments = load_relaxed(&store->index.occupied[hand->word]);
+    }
+    if (hand->segments == 0) {
+        return false;
+    }
+    hand->segment = hand->word * 64 + (uint32_t)__builtin_ctzll(hand->segments);
+    hand->segments &= hand->segments - 1;
+    hand->bucket = 0;
+    hand->active = true;
+    return true;
+}
+
 static bool
 sweep_next_segment(struct store_member *member)
 {
-    struct store *store = member->store;
     struct member_sweep *sweep = &member->sweep;
-    for (uint32_t i = 0; sweep->segments == 0 && i < SWEEP_WORDS; i++) {
-        sweep->word = (uint32_t)(add_relaxed(&store->sweep_next, 1) % sweep_word_count(store));
-        sweep->segments = load_relaxed(&store->index.occupied[sweep->word]);
-    }
-    if (sweep->segments == 0) {
+    if (!sweep_hand_next(member->store, &sweep->hand, &member->store->sweep_next)) {
         return false;
     }
-    sweep->segment = sweep->word * 64 + (uint32_t)__builtin_ctzll(sweep->segments);
-    sweep->segments &= sweep->segments - 1;
-    sweep->active = true;
     sweep->waited = 0;
     sweep_segment_start(sweep);
     return true;
@@ -177,25 +247,25 @@ sweep_segment(struct store_member *member, uint32_t budget, bool flush)
     struct index *index = &member->store->index;
     struct member_sweep *sweep = &member->sweep;
     /* acquire: pairs with the store in rebuild_finish(). Loaded in each call: the table lives as long as this turn. */
-    uint64_t table = load_acquire(&index->directory[sweep->segment]);
+    uint64_t table = load_acquire(&index->directory[sweep->hand.segment]);
     if (table == 0) { /* its bit was seen before it: nothing in it can be due */
-        sweep->active = false;
+        sweep->hand.active = false;
         return budget;
     }
-    if (load_relaxed(&index->segments[sweep->segment].next) != 0 && ++sweep->waited < SWEEP_WAIT_CALLS) {
+    if (load_relaxed(&index->segments[sweep->hand.segment].next) != 0 && ++sweep->waited < SWEEP_WAIT_CALLS) {
         sweep_segment_start(sweep); /* being rebuilt: its buckets move under our feet, and soon it is done */
         return 0;
     }
     uint32_t buckets = 1u << (table & INDEX_LOG2_MASK);
-    for (; budget != 0 && sweep->bucket < buckets; budget--) {
+    for (; budget != 0 && sweep->hand.bucket < buckets; budget--) {
         if (!sweep_bucket(member, table, flush)) {
             return 0;
         }
-        sweep->bucket++;
+        sweep->hand.bucket++;
     }
-    if (sweep->bucket >= buckets) {
+    if (sweep->hand.bucket >= buckets) {
         sweep_segment_end(member, table);
-        sweep->active = false;
+        sweep->hand.active = false;
     }
     return budget;
 }
@@ -215,6 +285,30 @@ sweep_start_flush(struct store *store)
     }
 }
 
+/* How many buckets this call may look at. */
+static uint32_t
+sweep_budget(struct store_member *member)
+{
+    struct member_sweep *sweep = &member->sweep;
+    uint32_t most = SWEEP_BUCKETS;
+    if (sweep->budget_ms != member->now_ms) {
+        uint32_t elapsed_ms = (uint32_t)MIN((uint64_t)(member->now_ms - sweep->budget_ms), SWEEP_CATCH_UP_MS);
+        sweep->budget_ms = member->now_ms;
+        sweep->budget =
+            elapsed_ms * (memory_over_limit(member->store->memory) ? SWEEP_BUCKETS_SHORT : SWEEP_BUCKETS_MS);
+        most = elapsed_ms * SWEEP_BUCKETS_FIRST;
+    }
+    uint32_t budget = MIN(sweep->budget, most);
+    sweep->budget -= budget;
+    if (sweep->mortal >= SWEEP_WINDOW) {
+        sweep->hungry = sweep->dead * 4 >= sweep->mortal;
+        sweep->mortal = sweep->dead = 0;
+    }
+    budget = sweep->flush ? SWEEP_BUCKETS : budget;
+    budget = sweep->hungry ? MAX(budget, (uint32_t)SWEEP_BUCKETS_DEAD) : budget;
+    return sweep->move ? MAX(budget, (uint32_t)SWEEP_BUCKETS_MOVE) : budget;
+}
+
 void
 sweep_step(struct store_member *member)
 {
@@ -225,21 +319,17 @@ sweep_step(struct store_member *member)
     }
     /* A part taken during a flush is swept for it to its end, also when others have taken the last part. */
     bool flush = sweep_is_flush(store);
-    sweep->flush = flush || (sweep->flush && (sweep->active || sweep->segments != 0));
-    bool wanted = sweep->flush || load_relaxed(&store->sweep_expired) || load_relaxed(&store->sweep_ghosts);
+    sweep->flush = flush || (sweep->flush && (sweep->hand.active || sweep->hand.segments != 0));
+    sweep->move = load_relaxed(&store->sweep_move);
+    bool wanted =
+        sweep->flush || sweep->move || load_relaxed(&store->sweep_expired) || load_relaxed(&store->sweep_ghosts);
     if (LIKELY(!wanted)) {
+        sweep->hungry = false;
         return;
     }
-    uint32_t most = SWEEP_BUCKETS;
-    if (sweep->budget_ms != member->now_ms) {
-        uint32_t elapsed_ms = (uint32_t)MIN((uint64_t)(member->now_ms - sweep->budget_ms), SWEEP_CATCH_UP_MS);
-        sweep->budget_ms = member->now_ms;
-        sweep->budget = elapsed_ms * (memory_over_limit(store->memory) ? SWEEP_BUCKETS_SHORT : SWEEP_BUCKETS_MS);
-        most = elapsed_ms * SWEEP_BUCKETS_FIRST;
-    }
-    uint32_t budget = sweep->flush ? SWEEP_BUCKETS : MIN(sweep->budget, most);
-    sweep->budget -= MIN(sweep->budget, budget);
-    while (budget != 0 && (sweep->active || sweep_next_segment(member))) {
+    sweep->moved_bytes = 0;
+    uint32_t budget = sweep_budget(member);
+    while (budget != 0 && (sweep->hand.active || sweep_next_segment(member))) {
         budget = sweep_segment(member, budget, sweep->flush);
     }
 }

@@ -12,6 +12,7 @@ enum option_flag {
     TAKES_LIMIT = 1 << 3,
     TAKES_NO_WAIT = 1 << 4,
     TAKES_WORD = 1 << 5,
+    TAKES_VALUE = 1 << 6,
 };
 
 /* ---- commands ---- */
@@ -299,6 +300,23 @@ run_config_show(const struct options *options)
 }
 
 static int
+run_config_set(const struct options *options)
+{
+    if (options->value == NULL) {
+        fail(EXIT_USAGE, "expected a name and a value, as in: sluicectl config set memory.limit 2GiB");
+    }
+    json_t *result =
+        call(options, "config set", json_pack("{s:s,s:s}", "name", options->word, "value", options->value));
+
+    if (options->json) {
+        return print_json(result);
+    }
+    printf("%s is now %s\n", get_text(result, "name"), get_text(result, "value"));
+    json_decref(result);
+    return EXIT_GOOD;
+}
+
+static int
 run_metrics(const struct options *options)
 {
     json_t *result = call(options, "metrics", NULL);
@@ -385,6 +403,8 @@ static const struct command {
     { "sessions", run_sessions, TAKES_FULL | TAKES_LIMIT, "[-l] [--limit N]", "who is connected" },
     { "memory", run_memory, 0, "", "where memory went" },
     { "config show", run_config_show, TAKES_FULL, "[-l]", "settings and where they come from" },
+    { "config set", run_config_set, TAKES_WORD | TAKES_VALUE, "NAME VALUE",
+      "change a live setting until the next start" },
     { "metrics", run_metrics, 0, "", "every number as an OpenMetrics page" },
     { "doctor", run_doctor, 0, "", "what of the host should change; exit code 1 when anything should" },
     { "shutdown", run_shutdown, TAKES_NO_WAIT, "[--no-wait]", "drain, end, and wait for the end" },
@@ -600,6 +620,9 @@ main(int argc, char **argv)
     }
     if (rest < argc && (command->takes & TAKES_WORD)) {
         options.word = argv[rest++];
+    }
+    if (rest < argc && (command->takes & TAKES_VALUE)) {
+        options.value = argv[rest++];
     }
     if (rest < argc) {
         usage_error("unexpected argument", argv[rest]);

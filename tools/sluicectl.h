@@ -18,6 +18,7 @@ struct options {
     const char *kind;
     uint64_t lcore, limit; /* UINT64_MAX: not given */
     const char *word;      /* argument behind the command, or NULL */
+    const char *value;     /* and the one behind it, or NULL */
 };
 
 /* ---- sluicectl_call.c: one connection ---- */

@@ -47,7 +47,7 @@ config_refuses_what_it_cannot_do_and_says_why(void)
                          "-ERR CONFIG SET failed (possibly related to argument 'maxmemory')"));
     CU_ASSERT(answer_has(CONFIG("SET", "store.keys_expected", "1"), "it cannot change while the appliance runs"));
     CU_ASSERT(answer_has(CONFIG("SET", "appendonly", "yes"), "it cannot change while the appliance runs"));
-    CU_ASSERT(answer_has(CONFIG("SET", "loglevel", "loud"), "expected debug, info, warning or error"));
+    CU_ASSERT(answer_has(CONFIG("SET", "loglevel", "loud"), "expected one of"));
 }
 
 static void

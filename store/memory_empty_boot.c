@@ -1,0 +1,304 @@
+/* Which pages are emptied, and how the management core gets hold of them.
+ *
+ * A span that it holds is listed but on no stack: members that give a block to it see that it is listed and leave it
+ * alone, members that take never meet it. It gets hold of a span with free blocks by taking it off its class's stack,
+ * of one without by setting the flag itself: both cannot be anybody else's at that moment. */
+#include "store/memory_layout.h"
+
+#define EMPTY_SLACK_SHARE 4                           /* of the pages in classes that must be slack, or an */
+#define EMPTY_FULL_SHARE  16                          /* at the limit */
+#define EMPTY_SLACK_PAGES 8                           /* slack worth the work, whatever the share */
+#define EMPTY_DENSE_BYTES (MEMORY_PAGE_BYTES / 4 * 3) /* in use of a page: it is left alone */
+#define EMPTY_LEVELS      16u                         /* of density below that, sparsest first */
+#define EMPTY_PAGES       512                         /* marked at a time, at most */
+
+static inline uint64_t
+page_bit(uint32_t page)
+{
+    return 1ull << page % 64;
+}
+
+static inline struct memory_span *
+slab_of(const struct memory *memory, uint32_t page, uint32_t slab)
+{
+    return &memory->slabs[page * MEMORY_PAGE_SLABS + slab];
+}
+
+/* Lent as a slab: its block in the page is out. */
+static bool
+slab_is_out(const struct memory *memory, uint32_t page, uint32_t slab)
+{
+    return (load_relaxed(&memory->pages[page].free[0]) >> slab & 1) == 0;
+}
+
+static uint32_t
+span_class(uint64_t word)
+{
+    return (uint32_t)(word >> SPAN_CLASS_SHIFT & 0xff) - 1;
+}
+
+/* Bytes of blocks that are out; blocks that members keep are among them. */
+static uint32_t
+page_live_bytes(const struct memory *memory, uint32_t page)
+{
+    uint64_t word = load_relaxed(&memory->pages[page].span.word);
+    const struct memory_class *class = &memory->classes[span_class(word)];
+    if (span_class(word) != MEMORY_SLAB_CLASS) {
+        return (class->total - MIN(span_free(word), class->total)) * class->bytes;
+    }
+    uint32_t live = 0;
+    for (uint32_t i = 0; i < MEMORY_PAGE_SLABS; i++) {
+        uint64_t slab = load_relaxed(&slab_of(memory, page, i)->word);
+        if (!slab_is_out(memory, page, i)) {
+            continue;
+        }
+        if (span_class(slab) >= MEMORY_SMALL_CLASSES) {
+            live += MEMORY_SLAB_BYTES; /* of nobody yet, or a block of this size */
+            continue;
+        }
+        class = &memory->classes[span_class(slab)];
+        live += (class->total - MIN(span_free(slab), class->total)) * class->bytes;
+    }
+    return live;
+}
+
+static bool
+page_is_in_class(const struct memory *memory, uint32_t page)
+{
+    return load_relaxed(&memory->pages[page].span.word) >> SPAN_CLASS_SHIFT != 0;
+}
+
+/* ---- choosing ---- */
+
+static void
+page_mark(struct memory *memory, uint32_t page)
+{
+    memory->marked[memory->marked_count++] = page;
+    memory->held[page] = 0;
+    memory->page_held[page] = false;
+    or_relaxed(&memory->emptying[page / 64], page_bit(page));
+}
+
+static void
+pages_grade(struct memory *memory)
+{
+    for (uint32_t page = 0; page < memory->never_populated; page++) {
+        uint32_t density = EMPTY_LEVELS;
+        if (page_is_in_class(memory, page)) {
+            density = (uint32_t)((uint64_t)page_live_bytes(memory, page) * EMPTY_LEVELS / EMPTY_DENSE_BYTES);
+        }
+        memory->density[page] = (uint8_t)MIN(density, EMPTY_LEVELS);
+    }
+}
+
+/* Sparsest first, as long as what is in them fits into what the others have free. */
+static void
+pages_choose(struct memory *memory, uint64_t slack)
+{
+    uint64_t limit = load_relaxed(&memory->pages_limit), used = load_relaxed(&memory->pages_used);
+    uint64_t room = (used < limit ? limit - used : 0) << MEMORY_PAGE_SHIFT, moving = 0;
+    pages_grade(memory);
+    for (uint32_t level = 0; level < EMPTY_LEVELS; level++) {
+        for (uint32_t page = 0; page < memory->never_populated; page++) {
+            if (memory->density[page] != level) {
+                continue;
+            }
+            uint64_t live = page_live_bytes(memory, page), own = MEMORY_PAGE_BYTES - live;
+            if (memory->marked_count == EMPTY_PAGES || slack < own || moving + live > room + (slack - own) / 2) {
+                return;
+            }
+            slack -= own;
+            moving += live;
+            page_mark(memory, page);
+        }
+    }
+}
+
+/* ---- getting hold ---- */
+
+static bool
+span_hold_full(struct memory_span *span)
+{
+    uint64_t word = load_relaxed(&span->word);
+    /* acquire and release: as every change of the word */
+    return span_free(word) == 0 && (word & SPAN_LISTED) == 0 && word >> SPAN_CLASS_SHIFT != 0 &&
+           cas_acq_rel(&span->word, &word, word | SPAN_LISTED);
+}
+
+/* What is on the class's stack and marked comes off it. */
+static void
+class_hold(struct memory *memory, uint32_t class_index)
+{
+    struct memory_class *class = &memory->classes[class_index];
+    bool small = class_index < MEMORY_SMALL_CLASSES;
+    uint32_t index = memory_stack_pop_all(&class->stack), next;
+    for (; index != MEMORY_NONE; index = next) {
+        next = load_relaxed(&memory_stack_span(&class->stack, index)->next);
+        uint32_t page = small ? index / MEMORY_PAGE_SLABS : index;
+        if (!memory_page_is_emptying(memory, page)) {
+            memory_stack_push(&class->stack, index);
+        } else if (small) {
+            memory->held[page] |= 1u << index % MEMORY_PAGE_SLABS;
+        } else {
+            memory->page_held[page] = true;
+        }
+    }
+}
+
+static void
+pages_hold(struct memory *memory)
+{
+    bool wanted[MEMORY_CLASSES] = { false };
+    for (uint32_t i = 0; i < memory->marked_count; i++) {
+        uint32_t page = memory->marked[i];
+        struct memory_span *span = &memory->pages[page].span;
+        memory->page_held[page] = memory->page_held[page] || span_hold_full(span);
+        uint64_t word = load_relaxed(&span->word);
+        if (word >> SPAN_CLASS_SHIFT == 0) {
+            continue;
+        }
+        wanted[span_class(word)] = wanted[span_class(word)] || !memory->page_held[page];
+        for (uint32_t k = 0; span_class(word) == MEMORY_SLAB_CLASS && k < MEMORY_PAGE_SLABS; k++) {
+            struct memory_span *slab = slab_of(memory, page, k);
+            uint32_t class_index = span_class(load_relaxed(&slab->word));
+            if (!slab_is_out(memory, page, k) || class_index >= MEMORY_SMALL_CLASSES ||
+                (memory->held[page] >> k & 1) != 0) {
+                continue;
+            }
+            if (span_hold_full(slab)) {
+                memory->held[page] |= 1u << k;
+            } else {
+                wanted[class_index] = true;
+            }
+        }
+    }
+    for (uint32_t i = 0; i < MEMORY_CLASSES; i++) {
+        if (wanted[i]) {
+            class_hold(memory, i);
+        }
+    }
+}
+
+/* ---- giving up hold ---- */
+
+static void
+span_release(struct memory_stack *stack, uint32_t index)
+{
+    struct memory_span *span = memory_stack_span(stack, index);
+    uint64_t word = load_acquire(&span->word);
+    while (span_free(word) == 0) {
+        if (cas_acq_rel(&span->word, &word, word & ~SPAN_LISTED)) {
+            return; /* the next to give a block lists it */
+        }
+    }
+    memory_stack_push(stack, index);
+}
+
+static void
+page_release(struct memory *memory, uint32_t page)
+{
+    for (uint32_t k = 0; k < MEMORY_PAGE_SLABS; k++) {
+        if ((memory->held[page] >> k & 1) != 0) {
+            uint32_t class_index = span_class(load_relaxed(&slab_of(memory, page, k)->word));
+            span_release(&memory->classes[class_index].stack, page * MEMORY_PAGE_SLABS + k);
+        }
+    }
+    if (memory->page_held[page]) {
+        uint32_t class_index = span_class(load_relaxed(&memory->pages[page].span.word));
+        span_release(&memory->classes[class_index].stack, page);
+    }
+    memory->held[page] = 0;
+    memory->page_held[page] = false;
+}
+
+/* ---- emptied ---- */
+
+/* Held slabs that are wholly free go back to the page; then, perhaps, the page. */
+static bool
+page_is_emptied(struct memory *memory, uint32_t page)
+{
+    struct memory_span *span = &memory->pages[page].span;
+    uint32_t class_index = span_class(load_relaxed(&span->word));
+    for (uint32_t k = 0; k < MEMORY_PAGE_SLABS && memory->held[page] != 0; k++) {
+        struct memory_span *slab = slab_of(memory, page, k);
+        uint32_t small = span_class(load_relaxed(&slab->word));
+        if ((memory->held[page] >> k & 1) != 0 && memory_span_retire(slab)) {
+            memory->held[page] &= ~(1u << k);
+            sub_relaxed(&memory->classes[small].empty_spans, 1);
+            memory_page_give(memory, MEMORY_SLAB_CLASS,
+                             memory->base + ((size_t)(page * MEMORY_PAGE_SLABS + k) << MEMORY_SLAB_SHIFT));
+        }
+    }
+    if (!memory->page_held[page] || !memory_span_retire(span)) {
+        return false;
+    }
+    memory->page_held[page] = false;
+    sub_relaxed(&memory->classes[class_index].empty_spans, 1);
+    return true;
+}
+
+static void
+page_unmark(struct memory *memory, uint32_t page)
+{
+    and_relaxed(&memory->emptying[page / 64], ~page_bit(page));
+}
+
+uint32_t
+memory_empty_step(struct memory *memory)
+{
+    if (memory->marked_count == 0) {
+        return 0;
+    }
+    pages_hold(memory);
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < memory->marked_count; i++) {
+        uint32_t page = memory->marked[i];
+        /* In no class: it was free when it was marked, or another sweep found it so. */
+        if (!page_is_in_class(memory, page)) {
+            page_unmark(memory, page);
+        } else if (page_is_emptied(memory, page)) {
+            page_unmark(memory, page);
+            memory_page_free(memory, page);
+            memory->emptied_pages++;
+        } else {
+            memory->marked[left++] = page;
+        }
+    }
+    memory->marked_count = left;
+    store_relaxed(&memory->emptying_pages, left);
+    return left;
+}
+
+void
+memory_empty_end(struct memory *memory)
+{
+    for (uint32_t i = 0; i < memory->marked_count; i++) {
+        page_unmark(memory, memory->marked[i]);
+        page_release(memory, memory->marked[i]);
+    }
+    memory->marked_count = 0;
+    store_relaxed(&memory->emptying_pages, 0);
+}
+
+uint32_t
+memory_empty_begin(struct memory *memory)
+{
+    struct memory_stats stats;
+    memory_stats(memory, &stats);
+    bool full = load_relaxed(&memory->pressure);
+    uint64_t enough = (stats.used_bytes + stats.slack_bytes) / (full ? EMPTY_FULL_SHARE : EMPTY_SLACK_SHARE);
+    if (memory->marked_count != 0 ||
+        stats.slack_bytes < MAX(enough, (uint64_t)EMPTY_SLACK_PAGES << MEMORY_PAGE_SHIFT)) {
+        return 0;
+    }
+    pages_choose(memory, stats.slack_bytes);
+    if (memory->marked_count != 0) {
+        store_relaxed(&memory->emptying_pages, memory->marked_count);
+        pages_hold(memory);
+        for (uint32_t i = 0; i < MEMORY_SMALL_CLASSES; i++) {
+            (void)memory_empty_depot(memory, i);
+        }
+        add_relaxed(&memory->emptying_round, 1); /* members drain what they keep */
+    }
+    return memory->marked_count;
+}
