@@ -1,0 +1,33 @@
+#include "test/store/refuse_memory.h"
+
+struct refusals refusals;
+
+void
+refuse_memory(uint64_t n, uint64_t count, enum memory_refusal why)
+{
+    refusals = (struct refusals){ .first = n, .last = n + count, .why = why };
+}
+
+static bool
+is_refused(struct memory_cache *cache)
+{
+    refusals.takes++;
+    if (refusals.takes < refusals.first || refusals.takes >= refusals.last) {
+        return false;
+    }
+    refusals.refused++;
+    cache->refusal = refusals.why;
+    return true;
+}
+
+void *
+__wrap_memory_take(struct memory_cache *cache, size_t bytes)
+{
+    return is_refused(cache) ? NULL : __real_memory_take(cache, bytes);
+}
+
+void *
+__wrap_memory_take_reserve(struct memory_cache *cache, size_t bytes)
+{
+    return is_refused(cache) ? NULL : __real_memory_take_reserve(cache, bytes);
+}

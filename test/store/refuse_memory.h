@@ -1,0 +1,22 @@
+/* refuse_memory.h - the store's only allocator refuses what a test wants refused.
+ *
+ * Link with REFUSE_MEMORY_LINK of meson.build (--wrap of memory_take and memory_take_reserve): the product's code is
+ * not touched. */
+#pragma once
+#include "store/memory_layout.h"
+
+struct refusals {
+    uint64_t takes;       /* since refuse_memory() */
+    uint64_t first, last; /* of them are refused: first <= n < last, counted from 1 */
+    uint64_t refused;
+    enum memory_refusal why;
+};
+extern struct refusals refusals;
+
+/* Refuse `count` takes from the n-th from now on; 0: none. */
+void refuse_memory(uint64_t n, uint64_t count, enum memory_refusal why);
+
+void *__real_memory_take(struct memory_cache *cache, size_t bytes);
+void *__wrap_memory_take(struct memory_cache *cache, size_t bytes);
+void *__real_memory_take_reserve(struct memory_cache *cache, size_t bytes);
+void *__wrap_memory_take_reserve(struct memory_cache *cache, size_t bytes);
