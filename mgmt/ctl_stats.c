@@ -97,6 +97,9 @@ static const struct {
 } percentiles[] = { { "p50", 50 }, { "p75", 75 },     { "p90", 90 },      { "p95", 95 },
                     { "p99", 99 }, { "p99_9", 99.9 }, { "p99_99", 99.99 } };
 
+static_assert(CTL_HISTOGRAM_POWERS == HISTOGRAM_POWERS + 1 && CTL_HISTOGRAM_SUB_BUCKETS == 1 << HISTOGRAM_SUB_BITS,
+              "what tools are told is what is counted");
+
 static json_t *
 bucket_rows(const struct histogram_snapshot *snapshot)
 {

@@ -33,6 +33,10 @@
     X(VERSION, "version", READ, "", ctl_version, "the appliance's version")                                            \
     X(SHUTDOWN, "shutdown", CHANGE, "", ctl_shutdown, "drains and ends the appliance, as SIGTERM does")
 
+/* latency: buckets of the histograms, as HdrHistogram counts them. */
+#define CTL_HISTOGRAM_POWERS      37
+#define CTL_HISTOGRAM_SUB_BUCKETS 32
+
 /* sessions: rows without `limit`, and at most. */
 #define CTL_SESSIONS_DEFAULT 1000
 #define CTL_SESSIONS_MOST    5000

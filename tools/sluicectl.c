@@ -12,7 +12,8 @@ enum option_flag {
     TAKES_LIMIT = 1 << 3,
     TAKES_NO_WAIT = 1 << 4,
     TAKES_WORD = 1 << 5,
-    TAKES_VALUE = 1 << 6,
+    TAKES_WATCH = 1 << 6,
+    TAKES_VALUE = 1 << 7,
 };
 
 /* ---- commands ---- */
@@ -397,7 +398,9 @@ static const struct command {
     { "ready", run_ready, 0, "", "exit code 0 when requests are served, else 1" },
     { "alive", run_alive, 0, "", "exit code 0 when the management core answers" },
     { "stats", run_stats, TAKES_ALL | TAKES_FULL | TAKES_WORD, "[WORD] [-a] [-l]", "counters that moved" },
-    { "latency", latency_run, TAKES_LATENCY | TAKES_WORD, "[COMMAND] [options below]", "latency histograms" },
+    { "latency", latency_run, TAKES_LATENCY | TAKES_FULL | TAKES_WATCH | TAKES_WORD, "[COMMAND] [options below]",
+      "latency histograms" },
+    { "top", top_run, TAKES_WATCH, "[--watch=SECONDS]", "load, head-room, hottest commands, slowest clients" },
     { "lcores", run_lcores, 0, "", "CPU, thread and load of every lcore" },
     { "ports", run_ports, TAKES_FULL, "[-l]", "ports of every lcore" },
     { "sessions", run_sessions, TAKES_FULL | TAKES_LIMIT, "[-l] [--limit N]", "who is connected" },
@@ -433,8 +436,10 @@ print_usage(void)
          "                         loop (a busy turn) or burst (requests of a burst)\n"
          "      --lcore N          of one lcore; else all together\n"
          "      --hist             bars\n"
-         "      --percentiles      more of them\n"
-         "      --watch[=SECONDS]  again and again, what was counted in the last seconds (1)\n"
+         "      --percentiles      of all or of COMMAND, in the text form of HdrHistogram\n"
+         "      --watch[=SECONDS]  again and again, what was counted in the last seconds (1); keys change the view\n"
+         "      --save FILE        keep what was counted until now\n"
+         "      --diff OLD[,NEW]   what was counted between two saved files, or since one\n"
          "\n"
          "Exit codes: 0 good, 1 error or not ready, 2 wrong usage, 3 cannot connect.");
 }
@@ -475,6 +480,8 @@ enum {
     OPTION_HIST,
     OPTION_PERCENTILES,
     OPTION_WATCH,
+    OPTION_SAVE,
+    OPTION_DIFF,
     OPTION_LIMIT,
     OPTION_NO_WAIT,
     OPTION_VERSION
@@ -515,6 +522,12 @@ take_option(struct options *options, int option)
     case OPTION_WATCH:
         options->watch = true;
         options->watch_s = optarg == NULL ? 1 : parse_seconds(optarg);
+        return TAKES_WATCH;
+    case OPTION_SAVE:
+        options->save = optarg;
+        return TAKES_LATENCY;
+    case OPTION_DIFF:
+        options->diff = optarg;
         return TAKES_LATENCY;
     case OPTION_LIMIT:
         options->limit = parse_number(optarg);
@@ -548,6 +561,8 @@ read_options(struct options *options, int argc, char **argv)
         { "hist", no_argument, NULL, OPTION_HIST },
         { "percentiles", no_argument, NULL, OPTION_PERCENTILES },
         { "watch", optional_argument, NULL, OPTION_WATCH },
+        { "save", required_argument, NULL, OPTION_SAVE },
+        { "diff", required_argument, NULL, OPTION_DIFF },
         { "limit", required_argument, NULL, OPTION_LIMIT },
         { "no-wait", no_argument, NULL, OPTION_NO_WAIT },
         { "version", no_argument, NULL, OPTION_VERSION },
@@ -627,7 +642,6 @@ main(int argc, char **argv)
     if (rest < argc) {
         usage_error("unexpected argument", argv[rest]);
     }
-    call_open(&options);
     int status = command->run(&options);
     if (fflush(stdout) != 0) {
         fail(EXIT_BAD, "cannot write the output");

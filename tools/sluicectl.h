@@ -2,6 +2,7 @@
 #pragma once
 #include "config/base.h"
 #include <jansson.h>
+#include <time.h>
 
 enum {
     EXIT_GOOD = 0,
@@ -15,7 +16,7 @@ struct options {
     double timeout_s;
     bool json, all, full, hist, percentiles, watch, no_wait;
     double watch_s;
-    const char *kind;
+    const char *kind, *save, *diff;
     uint64_t lcore, limit; /* UINT64_MAX: not given */
     const char *word;      /* argument behind the command, or NULL */
     const char *value;     /* and the one behind it, or NULL */
@@ -28,7 +29,7 @@ void fail_in_json(void);
 /* Say what is wrong on stderr and end the program. */
 _Noreturn void fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Connect once; later calls use the same connection. Ends the program with EXIT_NOBODY. */
+/* Connect, once; call() does it when it was not done. Ends the program with EXIT_NOBODY. */
 void call_open(const struct options *options);
 /* Ask and wait for the answer; `args` is taken over, may be NULL. Ends the program with EXIT_BAD when the appliance
  * answers an error or not in time. The result is the caller's. */
@@ -63,6 +64,50 @@ const char *cell_print(const json_t *value, enum column_kind kind, char out[CELL
 const char *get_text(const json_t *object, const char *key);
 double get_number(const json_t *object, const char *key);
 
-/* ---- sluicectl_latency.c ---- */
+/* ---- sluicectl_screen.c: pictures that follow each other ---- */
+
+/* Take the terminal when there is one and `pictures` are wanted; else what is printed just follows. SIGINT, SIGTERM and
+ * SIGHUP then end screen_key(); the terminal is given back at exit. */
+void screen_open(bool pictures);
+/* Whether it was taken: there are keys. */
+bool screen_is_whole(void);
+void timespec_add(struct timespec *at, double seconds);
+/* A key, or one of these. `until` is of CLOCK_MONOTONIC. */
+enum { SCREEN_TIME = -1, SCREEN_STOP = -2 };
+int screen_key(struct timespec *until);
+/* What is printed between the two is one picture, cut to the terminal's size. False: the output is gone. */
+void screen_begin(void);
+bool screen_end(void);
+
+/* ---- sluicectl_histogram.c: histograms as the appliance sends them, with buckets ---- */
+
+struct bucket {
+    double low, high, count;
+};
+/* Percentiles that the appliance sends with every row. */
+#define MARKS_COUNT 7
+extern const struct mark {
+    const char *title, *key;
+    double percentile;
+} marks[MARKS_COUNT];
+struct bucket bucket_at(const json_t *row, size_t index);
+size_t bucket_count(const json_t *row);
+/* Nearest rank over the buckets of `row`, as the appliance does it over all of them. */
+double percentile_of(const json_t *row, double percentile, double total, double max);
+/* What was counted between two results of "latency" with buckets; `before` may be NULL. Rows in which nothing was are
+ * left out; the maximum of a difference is its highest bucket's bound. The caller's. */
+json_t *result_difference(const json_t *now, const json_t *before);
+/* All rows as one, named "all". The caller's. */
+json_t *result_merged(const json_t *result);
+
+/* ---- sluicectl_latency.c, sluicectl_watch.c ---- */
 
 int latency_run(const struct options *options);
+int latency_watch(const struct options *options);
+/* Ask with buckets; kind NULL: service, lcore UINT64_MAX: all, command NULL: every one. */
+json_t *latency_ask(const struct options *options, const char *kind, uint64_t lcore, const char *command);
+void latency_print(const json_t *result, bool bars, bool all_percentiles);
+
+/* ---- sluicectl_top.c ---- */
+
+int top_run(const struct options *options);

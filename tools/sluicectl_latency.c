@@ -1,129 +1,11 @@
-/* sluicectl_latency.c - histograms as a table, percentiles, bars, and all of them live. */
-#include "config/sync.h"
+/* sluicectl_latency.c - histograms as a table, as bars, as percentiles; kept in files, and what came since. */
+#include "mgmt/ctl_wire.h"
 #include "tools/sluicectl.h"
 #include <math.h>
-#include <signal.h>
-#include <time.h>
-#include <unistd.h>
 
 #define BAR_COLUMNS 36
 #define BARS_MOST   24
-
-/* One histogram, or the difference of two readings of it. */
-struct bucket {
-    double low, high, count;
-};
-
-static const struct {
-    const char *title, *key;
-    double percentile;
-} marks[] = { { "P50", "p50", 50 }, { "P75", "p75", 75 },       { "P90", "p90", 90 },         { "P95", "p95", 95 },
-              { "P99", "p99", 99 }, { "P99.9", "p99_9", 99.9 }, { "P99.99", "p99_99", 99.99 } };
-
-static _Atomic bool stopped; /* by the signal handler, for the loop */
-
-static void
-on_interrupt(int number)
-{
-    store_relaxed(&stopped, true);
-}
-
-/* ---- differences ---- */
-
-static struct bucket
-bucket_at(const json_t *row, size_t index)
-{
-    const json_t *bucket = json_array_get(json_object_get(row, "buckets"), index);
-    return (struct bucket){ json_number_value(json_array_get(bucket, 0)), json_number_value(json_array_get(bucket, 1)),
-                            json_number_value(json_array_get(bucket, 2)) };
-}
-
-static size_t
-bucket_count(const json_t *row)
-{
-    return json_array_size(json_object_get(row, "buckets"));
-}
-
-static const json_t *
-row_of(const json_t *result, const char *command)
-{
-    const json_t *rows = json_object_get(result, "rows");
-    for (size_t i = 0; i < json_array_size(rows); i++) {
-        if (strcmp(get_text(json_array_get(rows, i), "command"), command) == 0) {
-            return json_array_get(rows, i);
-        }
-    }
-    return NULL;
-}
-
-/* Nearest rank over the buckets of `row`, as the appliance does it over all of them. */
-static double
-percentile_of(const json_t *row, double percentile, double total, double max)
-{
-    double rank = ceil(percentile * total / 100 * (1 - 1e-12)), below = 0;
-
-    for (size_t i = 0; i < bucket_count(row); i++) {
-        struct bucket bucket = bucket_at(row, i);
-        below += bucket.count;
-        if (below >= rank) {
-            return MIN(bucket.high, max);
-        }
-    }
-    return max;
-}
-
-/* What was counted between two readings; NULL when nothing was. Buckets come in ascending order in both. */
-static json_t *
-row_difference(const json_t *now, const json_t *before)
-{
-    json_t *buckets = json_array(), *row;
-    double total = 0, max = 0, sum = get_number(now, "mean") * get_number(now, "count");
-    size_t at = 0;
-
-    for (size_t i = 0; i < bucket_count(now); i++) {
-        struct bucket bucket = bucket_at(now, i);
-        while (before != NULL && at < bucket_count(before) && bucket_at(before, at).low < bucket.low) {
-            at++;
-        }
-        if (before != NULL && at < bucket_count(before) && bucket_at(before, at).low <= bucket.low) {
-            bucket.count -= bucket_at(before, at).count;
-        }
-        if (bucket.count > 0) {
-            json_array_append_new(buckets, json_pack("[f,f,f]", bucket.low, bucket.high, bucket.count));
-            total += bucket.count;
-            max = bucket.high;
-        }
-    }
-    if (total == 0) {
-        json_decref(buckets);
-        return NULL;
-    }
-    if (before != NULL) {
-        sum -= get_number(before, "mean") * get_number(before, "count");
-    }
-    row = json_pack("{s:s,s:f,s:f,s:f,s:o}", "command", get_text(now, "command"), "count", total, "mean", sum / total,
-                    "max", max, "buckets", buckets);
-    for (size_t i = 0; i < ARRAY_COUNT(marks); i++) {
-        json_object_set_new(row, marks[i].key, json_real(percentile_of(row, marks[i].percentile, total, max)));
-    }
-    return row;
-}
-
-static json_t *
-result_difference(const json_t *now, const json_t *before)
-{
-    json_t *rows = json_array(), *row;
-    const json_t *all = json_object_get(now, "rows");
-
-    for (size_t i = 0; i < json_array_size(all); i++) {
-        const json_t *one = json_array_get(all, i);
-        row = row_difference(one, row_of(before, get_text(one, "command")));
-        if (row != NULL) {
-            json_array_append_new(rows, row);
-        }
-    }
-    return json_pack("{s:s,s:s,s:o}", "kind", get_text(now, "kind"), "unit", get_text(now, "unit"), "rows", rows);
-}
+#define HDR_TICKS   5 /* lines for each halving of what is left up to 100% */
 
 /* ---- printing ---- */
 
@@ -143,7 +25,7 @@ print_table(const json_t *result, bool all_percentiles)
     if (!all_percentiles) {
         columns[count++] = (struct column){ "MEAN", "mean", kind };
     }
-    for (size_t i = 0; i < ARRAY_COUNT(marks); i++) {
+    for (size_t i = 0; i < MARKS_COUNT; i++) {
         bool usual = marks[i].percentile == 50 || marks[i].percentile == 90 || marks[i].percentile == 99 ||
                      marks[i].percentile == 99.9;
         if (all_percentiles || usual) {
@@ -208,8 +90,8 @@ print_bars(const json_t *row, bool micros)
     }
 }
 
-static void
-print_result(const struct options *options, const json_t *result)
+void
+latency_print(const json_t *result, bool bars, bool all_percentiles)
 {
     const json_t *rows = json_object_get(result, "rows");
 
@@ -218,8 +100,8 @@ print_result(const struct options *options, const json_t *result)
     } else {
         printf("%s in %s\n", get_text(result, "kind"), get_text(result, "unit"));
     }
-    if (!options->hist || json_array_size(rows) == 0) {
-        print_table(result, options->percentiles);
+    if (!bars || json_array_size(rows) == 0) {
+        print_table(result, all_percentiles);
         return;
     }
     for (size_t i = 0; i < json_array_size(rows); i++) {
@@ -227,98 +109,152 @@ print_result(const struct options *options, const json_t *result)
     }
 }
 
-/* ---- live ---- */
+/* ---- the text form of HdrHistogram, which its plotter reads: one histogram ---- */
+
+/* Values that were counted up to and with the one at `percentile`. */
+static double
+count_up_to(const json_t *row, double value)
+{
+    double count = 0;
+
+    for (size_t i = 0; i < bucket_count(row); i++) {
+        struct bucket bucket = bucket_at(row, i);
+        count += bucket.low <= value ? bucket.count : 0;
+    }
+    return count;
+}
+
+static double
+deviation_of(const json_t *row)
+{
+    double mean = get_number(row, "mean"), squares = 0;
+
+    for (size_t i = 0; i < bucket_count(row); i++) {
+        struct bucket bucket = bucket_at(row, i);
+        double distance = (bucket.low + bucket.high) / 2 - mean;
+        squares += distance * distance * bucket.count;
+    }
+    return sqrt(squares / get_number(row, "count"));
+}
 
 static void
-print_screen(const struct options *options, const json_t *difference)
+print_percentiles(const json_t *row, double unit)
 {
-    char clock[32];
-    time_t now = time(NULL);
-    struct tm parts;
+    double total = get_number(row, "count"), max = get_number(row, "max"), percentile = 0, seen = 0;
 
-    if (options->json) {
-        json_dumpf(difference, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
-        putchar('\n');
-        return;
+    printf("%12s %14s %10s %14s\n\n", "Value", "Percentile", "TotalCount", "1/(1-Percentile)");
+    while (seen < total) {
+        double value = percentile_of(row, percentile, total, max);
+        seen = count_up_to(row, value);
+        if (seen < total) {
+            printf("%12.3f %14.12f %10.0f %14.2f\n", value / unit, percentile / 100, seen, 100 / (100 - percentile));
+        }
+        percentile += 100 / (HDR_TICKS * exp2(floor(log2(100 / (100 - percentile))) + 1));
     }
-    if (isatty(STDOUT_FILENO)) {
-        fputs("\033[H\033[2J", stdout);
+    printf("%12.3f %14.12f %10.0f\n", max / unit, 1.0, total);
+    printf("#[Mean    = %12.3f, StdDeviation   = %12.3f]\n#[Max     = %12.3f, Total count    = %12.0f]\n"
+           "#[Buckets = %12d, SubBuckets     = %12d]\n",
+           get_number(row, "mean") / unit, deviation_of(row) / unit, max / unit, total, CTL_HISTOGRAM_POWERS,
+           CTL_HISTOGRAM_SUB_BUCKETS);
+}
+
+/* ---- files ---- */
+
+static void
+result_save(const json_t *result, const char *path)
+{
+    if (json_dump_file(result, path, JSON_COMPACT | JSON_REAL_PRECISION(17)) != 0) {
+        fail(EXIT_BAD, "cannot write %s", path);
     }
-    localtime_r(&now, &parts);
-    strftime(clock, sizeof(clock), "%H:%M:%S", &parts);
-    printf("%s  last %.3g s; Ctrl-C ends\n", clock, options->watch_s);
-    print_result(options, difference);
-    putchar('\n');
 }
 
 static json_t *
-ask(const struct options *options)
+result_read(const char *path)
 {
-    json_t *args = json_object();
+    json_error_t error;
+    json_t *result = json_load_file(path, 0, &error), *row;
+    size_t at;
 
-    if (options->word != NULL) {
-        json_object_set_new(args, "command", json_string(options->word));
+    if (result == NULL) {
+        fail(EXIT_BAD, "%s: %s", path, error.text);
     }
-    if (options->kind != NULL) {
-        json_object_set_new(args, "kind", json_string(options->kind));
+    bool good = json_is_array(json_object_get(result, "rows")) && json_is_string(json_object_get(result, "kind"));
+    json_array_foreach(json_object_get(result, "rows"), at, row)
+    {
+        good =
+            good && json_is_string(json_object_get(row, "command")) && json_is_array(json_object_get(row, "buckets"));
     }
-    if (options->lcore != UINT64_MAX) {
-        json_object_set_new(args, "lcore", json_integer((json_int_t)options->lcore));
+    if (!good) {
+        fail(EXIT_BAD, "%s was not written by sluicectl latency --save", path);
     }
-    if (options->hist || options->watch) {
-        json_object_set_new(args, "buckets", json_true());
+    return result;
+}
+
+/* OLD or OLD,NEW; without NEW, now is compared. */
+static json_t *
+ask_difference(const struct options *options)
+{
+    const char *comma = strchr(options->diff, ',');
+    char old_path[4096];
+
+    snprintf(old_path, sizeof(old_path), "%.*s", (int)strcspn(options->diff, ","), options->diff);
+    json_t *before = result_read(old_path), *now;
+    const char *kind = options->kind == NULL ? get_text(before, "kind") : options->kind;
+
+    now = comma != NULL ? result_read(comma + 1) : latency_ask(options, kind, options->lcore, options->word);
+    if (strcmp(get_text(before, "kind"), get_text(now, "kind")) != 0) {
+        fail(EXIT_BAD, "%s holds %s times, the other %s times", old_path, get_text(before, "kind"),
+             get_text(now, "kind"));
+    }
+    json_t *difference = result_difference(now, before);
+    json_decref(before);
+    json_decref(now);
+    return difference;
+}
+
+/* ---- the command ---- */
+
+json_t *
+latency_ask(const struct options *options, const char *kind, uint64_t lcore, const char *command)
+{
+    json_t *args = json_pack("{s:b}", "buckets", true);
+
+    if (command != NULL) {
+        json_object_set_new(args, "command", json_string(command));
+    }
+    if (kind != NULL) {
+        json_object_set_new(args, "kind", json_string(kind));
+    }
+    if (lcore != UINT64_MAX) {
+        json_object_set_new(args, "lcore", json_integer((json_int_t)lcore));
     }
     return call(options, "latency", args);
-}
-
-static void
-sleep_until(struct timespec *at, double seconds)
-{
-    at->tv_nsec += (long)((seconds - floor(seconds)) * 1e9);
-    at->tv_sec += (time_t)floor(seconds) + at->tv_nsec / 1000000000;
-    at->tv_nsec %= 1000000000;
-    clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, at, NULL);
-}
-
-static int
-watch(const struct options *options)
-{
-    struct sigaction action = { .sa_handler = on_interrupt };
-    struct timespec at;
-    json_t *before = ask(options);
-
-    sigaction(SIGINT, &action, NULL);
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    while (!load_relaxed(&stopped)) {
-        sleep_until(&at, options->watch_s);
-        if (load_relaxed(&stopped)) {
-            break;
-        }
-        json_t *now = ask(options), *difference = result_difference(now, before);
-        print_screen(options, difference);
-        json_decref(difference);
-        json_decref(before);
-        before = now;
-        if (fflush(stdout) != 0) {
-            break;
-        }
-    }
-    json_decref(before);
-    return EXIT_GOOD;
 }
 
 int
 latency_run(const struct options *options)
 {
     if (options->watch) {
-        return watch(options);
+        return latency_watch(options);
     }
-    json_t *result = ask(options);
+    json_t *result = options->diff != NULL ? ask_difference(options)
+                                           : latency_ask(options, options->kind, options->lcore, options->word);
+    if (options->save != NULL) {
+        result_save(result, options->save);
+    }
     if (options->json) {
-        json_dumpf(result, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
+        json_dumpf(result, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17));
         putchar('\n');
-    } else {
-        print_result(options, result);
+    } else if (options->percentiles) {
+        json_t *merged = result_merged(result);
+        const json_t *row = json_array_get(json_object_get(merged, "rows"), 0);
+        if (row == NULL) {
+            fail(EXIT_BAD, "nothing was counted");
+        }
+        print_percentiles(row, value_kind(result) == COLUMN_MICROS ? 1000 : 1);
+        json_decref(merged);
+    } else if (options->save == NULL) {
+        latency_print(result, options->hist, options->full);
     }
     json_decref(result);
     return EXIT_GOOD;
