@@ -69,6 +69,9 @@ enum command_flag {
     X(TTL, "ttl", 0, 1, 1, CMD_READ | CMD_FAST, 1, 1, 1, exec_ttl, "generic", "Time to live in seconds")               \
     X(PTTL, "pttl", 0, 1, 1, CMD_READ | CMD_FAST, 1, 1, 1, exec_pttl, "generic", "Time to live in milliseconds")       \
     X(PERSIST, "persist", 0, 1, 1, CMD_WRITE | CMD_FAST, 1, 1, 1, exec_persist, "generic", "Removes a time to live")   \
+    X(SCAN, "scan", 0, 1, LIMIT_REQUEST_ARGS, CMD_READ, 0, 0, 0, exec_scan, "generic",                                 \
+      "Walks over the keys in steps; MATCH COUNT TYPE")                                                                \
+    X(RANDOMKEY, "randomkey", 0, 0, 0, CMD_READ, 0, 0, 0, exec_randomkey, "generic", "Draws one of the keys")          \
     X(DBSIZE, "dbsize", 0, 0, 0, CMD_READ | CMD_FAST, 0, 0, 0, exec_dbsize, "server", "Counts the keys")               \
     X(FLUSHALL, "flushall", 0, 0, LIMIT_REQUEST_ARGS, CMD_WRITE, 0, 0, 0, exec_flushall, "server",                     \
       "Removes every key at one moment")                                                                               \
@@ -81,6 +84,8 @@ enum command_flag {
     X(HLEN, "hlen", 0, 1, 1, CMD_READ | CMD_FAST, 1, 1, 1, exec_hlen, "hash", "Counts the fields")                     \
     X(HGETALL, "hgetall", 0, 1, 1, CMD_READ, 1, 1, 1, exec_hgetall, "hash", "Reads all fields and values")             \
     X(HEXISTS, "hexists", 0, 2, 2, CMD_READ | CMD_FAST, 1, 1, 1, exec_hexists, "hash", "Tells whether a field exists") \
+    X(HSCAN, "hscan", 0, 2, LIMIT_REQUEST_ARGS, CMD_READ, 1, 1, 1, exec_hscan, "hash",                                 \
+      "Fields and values, at once; MATCH COUNT")                                                                       \
     X(ZADD, "zadd", 26, 3, LIMIT_REQUEST_ARGS, CMD_WRITE | CMD_DENYOOM | CMD_FAST, 1, 1, 1, exec_zadd, "sorted-set",   \
       "Adds members or changes scores; NX XX GT LT CH INCR")                                                           \
     X(ZSCORE, "zscore", 27, 2, 2, CMD_READ | CMD_FAST, 1, 1, 1, exec_zscore, "sorted-set", "Score of a member")        \
@@ -89,6 +94,8 @@ enum command_flag {
     X(ZCARD, "zcard", 0, 1, 1, CMD_READ | CMD_FAST, 1, 1, 1, exec_zcard, "sorted-set", "Counts the members")           \
     X(ZRANGE, "zrange", 0, 3, LIMIT_REQUEST_ARGS, CMD_READ, 1, 1, 1, exec_zrange, "sorted-set",                        \
       "Members by rank, score or name; BYSCORE BYLEX REV LIMIT WITHSCORES")                                            \
+    X(ZSCAN, "zscan", 0, 2, LIMIT_REQUEST_ARGS, CMD_READ, 1, 1, 1, exec_zscan, "sorted-set",                           \
+      "Members and scores, at once; MATCH COUNT")                                                                      \
     X(SUBSCRIBE, "subscribe", 29, 1, LIMIT_REQUEST_ARGS, CMD_PUBSUB | CMD_BARRIER, 0, 0, 0, exec_subscribe, "pubsub",  \
       "Subscribes to channels")                                                                                        \
     X(UNSUBSCRIBE, "unsubscribe", 0, 0, LIMIT_REQUEST_ARGS, CMD_PUBSUB | CMD_BARRIER, 0, 0, 0, exec_unsubscribe,       \

@@ -2,8 +2,7 @@
 #include "dataplane/exec_common.h"
 #include "dataplane/glob.h"
 
-#define PATTERN_BYTES_MAX 256     /* of LIST FILTERBY PATTERN: matching costs pattern times name */
-#define SLUICE_SINCE      "0.1.0" /* the first release has every command of the table */
+#define SLUICE_SINCE "0.1.0" /* the first release has every command of the table */
 
 /* ---- what the table says, in Redis' words ---- */
 
@@ -221,13 +220,13 @@ command_docs(struct exec *exec)
 enum list_filter { LIST_ALL, LIST_MODULE, LIST_CATEGORY, LIST_PATTERN };
 
 static bool
-list_takes(enum list_filter filter, struct slice value, const struct command *command)
+list_takes(enum list_filter filter, struct slice value, const struct glob *pattern, const struct command *command)
 {
     if (filter == LIST_MODULE) {
         return false; /* there are none */
     }
     if (filter == LIST_PATTERN) {
-        return glob_match_nocase(value, slice_text(command->name));
+        return glob_match(pattern, slice_text(command->name));
     }
     if (filter == LIST_ALL) {
         return true;
@@ -258,16 +257,17 @@ command_list(struct exec *exec)
         reply_error(exec->reply, ERROR_SYNTAX);
         return EXEC_DONE;
     }
-    if (filter == LIST_PATTERN && value.bytes > PATTERN_BYTES_MAX) {
-        reply_error(exec->reply, "ERR pattern exceeds 256 bytes");
+    struct glob pattern;
+    if (filter == LIST_PATTERN && !glob_open(&pattern, value, true)) {
+        reply_error(exec->reply, ERROR_PATTERN);
         return EXEC_DONE;
     }
     for (uint32_t i = 0; i < COMMAND_COUNT; i++) {
-        taken += list_takes(filter, value, &command_table[i]);
+        taken += list_takes(filter, value, &pattern, &command_table[i]);
     }
     reply_array(exec->reply, taken);
     for (uint32_t i = 0; i < COMMAND_COUNT; i++) {
-        if (list_takes(filter, value, &command_table[i])) {
+        if (list_takes(filter, value, &pattern, &command_table[i])) {
             reply_bulk_text(exec->reply, command_table[i].name);
         }
     }

@@ -137,6 +137,18 @@ exec_arg_is(const struct exec *exec, uint32_t index, const char *lower)
     return slice_equal_nocase(exec_arg_bytes(exec, index, scratch), lower);
 }
 
+const char *
+exec_type_name(enum record_type type)
+{
+    static const char *const names[] = {
+        [RECORD_GHOST] = "none",
+        [RECORD_STRING] = "string",
+        [RECORD_HASH] = "hash",
+        [RECORD_ZSET] = "zset",
+    };
+    return names[type];
+}
+
 void
 exec_refuse_arity(struct exec *exec, const char *name)
 {

@@ -62,6 +62,9 @@ bool exec_take_int64(struct exec *exec, uint32_t index, int64_t *out);
 /* Argument `index` is this word; `lower` in lower case, letters compare in either. */
 bool exec_arg_is(const struct exec *exec, uint32_t index, const char *lower);
 
+/* As TYPE answers: "string", "hash", "zset". */
+const char *exec_type_name(enum record_type type);
+
 /* "ERR wrong number of arguments for 'NAME' command"; `name` of a subcommand is "command|sub". */
 void exec_refuse_arity(struct exec *exec, const char *name);
 

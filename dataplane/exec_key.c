@@ -59,13 +59,12 @@ exec_exists(struct exec *exec)
 enum exec_result
 exec_type(struct exec *exec)
 {
-    static const char *const names[] = { [RECORD_STRING] = "string", [RECORD_HASH] = "hash", [RECORD_ZSET] = "zset" };
     struct exec_key key;
     if (!exec_take_key(exec, &key)) {
         return EXEC_DONE;
     }
     const struct record *record = store_find(exec->store, key.bytes, key.hash);
-    reply_status(exec->reply, record != NULL ? names[record_type(record)] : "none");
+    reply_status(exec->reply, record != NULL ? exec_type_name(record_type(record)) : "none");
     return EXEC_DONE;
 }
 

@@ -51,12 +51,12 @@ index_first_table(struct store_member *member, uint64_t hash)
     if (first == NULL) {
         return false;
     }
+    /* Before the table: whoever finds a key in it finds the bit, too. */
+    or_relaxed(&index->occupied[segment / 64], 1ull << segment % 64);
     uint64_t none = 0, table = (uint64_t)(uintptr_t)first | index->first_log2;
     /* release: pairs with the acquire in index_look() */
     if (!cas_acq_rel(&index->directory[segment], &none, table)) {
-        index_blocks_give(member, first, 1u << index->first_log2);
-        return true; /* somebody else was faster */
+        index_blocks_give(member, first, 1u << index->first_log2); /* somebody else was faster */
     }
-    or_relaxed(&index->occupied[segment / 64], 1ull << segment % 64);
     return true;
 }

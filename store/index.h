@@ -74,7 +74,7 @@ struct index {
     uint32_t segment_count;
     uint32_t first_log2; /* buckets of a new table, and the fewest that a rebuild leaves */
     struct index_segment *segments;
-    _Atomic uint64_t *occupied; /* one bit a segment: it has a table */
+    _Atomic uint64_t *occupied; /* one bit a segment: it has a table, or soon will */
     size_t fixed_bytes;
 };
 

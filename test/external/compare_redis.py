@@ -116,6 +116,22 @@ def same_fields(name, sluice, redis):
     return pairs[0] == pairs[1]
 
 
+def same_walk(name, sluice, redis):
+    """SCAN and its like have no order; of one key drawn at random only its being there counts."""
+    if sluice[0] != redis[0] or sluice[1] is None or redis[1] is None:
+        return False
+    if name == b"RANDOMKEY":
+        return sluice[0] == "$"
+    if name == b"SCAN" and sluice[0] == "*":
+        return sluice[1][0] == redis[1][0] and sorted(sluice[1][1][1]) == sorted(redis[1][1][1])
+    if name not in (b"HSCAN", b"ZSCAN") or sluice[0] != "*" or sluice[1][0] != redis[1][0]:
+        return False
+    pairs = [sorted(zip(reply[1][1][1][::2], reply[1][1][1][1::2])) for reply in (sluice, redis)]
+    return len(pairs[0]) == len(pairs[1]) and all(
+        ours[0] == theirs[0] and (ours[1] == theirs[1] or (name == b"ZSCAN" and float(ours[1][1]) == float(theirs[1][1])))
+        for ours, theirs in zip(*pairs))
+
+
 def same_elements(name, sluice, redis):
     """Aggregates whose elements are the same or differ as declared (scores beside members)."""
     if sluice[0] != redis[0] or not isinstance(sluice[1], list) or not isinstance(redis[1], list):
@@ -123,7 +139,7 @@ def same_elements(name, sluice, redis):
     return len(sluice[1]) == len(redis[1]) and all(same(name, *pair) for pair in zip(sluice[1], redis[1]))
 
 
-DECLARED = (same_time_to_live, same_time, same_double, same_fields)
+DECLARED = (same_time_to_live, same_time, same_double, same_fields, same_walk)
 
 
 def same(name, sluice, redis):
@@ -150,7 +166,7 @@ class Requests:
         self.lifetimes_s = set()
         self.makers = [self.set, self.set, self.get, self.counter, self.append, self.del_exists, self.mget, self.expire,
                        self.ttl, self.hset, self.hset, self.hash_read, self.hdel, self.zadd, self.zadd, self.zrem,
-                       self.zset_read, self.zrange_rank, self.zrange_score, self.zrange_lex, self.big, self.other,
+                       self.zset_read, self.zrange_rank, self.zrange_score, self.zrange_lex, self.big, self.walk, self.other,
                        self.broken]
 
     def pick(self, *choices):
@@ -279,6 +295,19 @@ class Requests:
                          ["ZADD", b"zbig", *self.tail(["CH"], ["GT"]), *pairs],
                          ["HSET", b"hbig", *[word for name in names for word in (name, b"value")]])
 
+    def walk(self):
+        """In one call: where a walk stands in the middle is each server's own."""
+        pattern = self.pick(b"*", b"s?", b"[sh]1", b"*1", b"", b"a[^b]y", b"\\s1", b"f*", b"[^f]*", b"F?", b"*[0-9]", b"nope")
+        words = self.pick(["SCAN", 0], ["SCAN", 0], ["HSCAN", self.key(), 0], ["ZSCAN", self.key(), 0], ["RANDOMKEY"],
+                          ["SCAN", self.pick(b"x", b"1x", b" 1", b"18446744073709551616", b"-")])
+        if words[0] == "RANDOMKEY":
+            return words
+        words += self.tail(self.pick(["COUNT", self.number()], ["MATCH"], ["bogus", 1])) * (self.random.random() < 0.2)
+        words += [*self.tail(self.cased("match") + [pattern]), *self.cased("count"), 1000]
+        if words[0] == "SCAN":
+            words += self.tail(["TYPE", self.pick(b"string", b"hash", b"ZSET", b"list", b"nosuch")])
+        return words
+
     def other(self):
         if self.random.random() < 0.02:
             return [self.pick("FLUSHALL", "FLUSHDB"), *self.tail(["ASYNC"]), *self.tail(["sync"])]
@@ -288,7 +317,7 @@ class Requests:
     def broken(self):
         """A request with a word too few or too many."""
         words = list(self.random.choice(self.makers[:-1])())
-        if words[0] == "COMMAND":
+        if words[0] in ("COMMAND", "SCAN", "HSCAN", "ZSCAN"):
             words[0] = "PING"
         if len(words) > 2 and self.random.random() < 0.5:
             return words[:self.random.randint(1, len(words) - 1)]

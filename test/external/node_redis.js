@@ -67,6 +67,15 @@ async function generic(client) {
     assert.equal(await raw(client, "PEXPIRE", "s", 50000), 1);
     assert.ok((await raw(client, "PTTL", "s")) <= 50000);
     assert.equal(await raw(client, "PERSIST", "s"), 1);
+    const met = [];
+    let cursor = "0";
+    do {
+        const [next, keys] = await raw(client, "SCAN", cursor, "MATCH", "s", "COUNT", "1000");
+        met.push(...keys);
+        cursor = next;
+    } while (cursor !== "0");
+    assert.deepEqual(met, ["s"]);
+    assert.equal(typeof (await raw(client, "RANDOMKEY")), "string");
     assert.equal(await raw(client, "DEL", "s", "none"), 1);
     assert.equal(await raw(client, "UNLINK", "n", "none"), 1);
 }
@@ -79,6 +88,7 @@ async function hashes(client) {
     assert.equal(await raw(client, "HGET", "h", "a"), "1");
     assert.equal(await raw(client, "HLEN", "h"), 2);
     assert.equal(await raw(client, "HEXISTS", "h", "b"), 1);
+    assert.deepEqual(await raw(client, "HSCAN", "h", "0", "MATCH", "b"), ["0", ["b", "2"]]);
     assert.equal(await raw(client, "HDEL", "h", "a", "none"), 1);
     await assert.rejects(client.get("h"), /WRONGTYPE/);
 }
@@ -92,6 +102,7 @@ async function sortedSets(client) {
     sent.add("zrange");
     assert.equal(await client.zAdd("z", { score: Infinity, value: "c" }), 1);
     assert.equal(await client.zScore("z", "c"), Infinity);
+    assert.deepEqual(await raw(client, "ZSCAN", "z", "0", "MATCH", "c"), ["0", ["c", "inf"]]);
     assert.equal(await raw(client, "ZCARD", "z"), 3);
     assert.equal(await raw(client, "ZREM", "z", "a", "none"), 1);
 }

@@ -146,6 +146,22 @@ class PythonRedis(unittest.TestCase):
         self.assertEqual(client.execute_command("ZRANGE", "z", 0, 0, "REV"), ["a"])
         self.assertEqual(client.zrem("z", "a", "none"), 1)
 
+    def test_walks_over_keys(self):
+        client = self.client
+        self.assertEqual(list(client.scan_iter()), [])
+        self.assertIsNone(client.randomkey())
+        keys = {f"user:{number}" for number in range(3000)}
+        pipeline = client.pipeline(transaction=False)
+        for key in keys:
+            pipeline.set(key, "v")
+        pipeline.hset("h", mapping={"a": 1, "b": 2}).zadd("z", {"a": 1, "b": 2.5}).execute()
+        self.assertEqual(sorted(client.scan_iter()), sorted(keys | {"h", "z"}))
+        self.assertEqual(set(client.scan_iter(count=1000, match="user:1*")), {key for key in keys if key.startswith("user:1")})
+        self.assertEqual(set(client.scan_iter(_type="hash")), {"h"})
+        self.assertIn(client.randomkey(), keys | {"h", "z"})
+        self.assertEqual(dict(client.hscan_iter("h")), {"a": "1", "b": "2"})
+        self.assertEqual(dict(client.zscan_iter("z", match="b")), {"b": 2.5})
+
     def test_publish_and_subscribe(self):
         client = self.client
         reader = client.pubsub()

@@ -31,6 +31,13 @@ class RedisCli(unittest.TestCase):
         over_unix = subprocess.run(["redis-cli", "-s", self.server.unix, "GET", "a"], capture_output=True, text=True)
         self.assertEqual(over_unix.stdout, "1\n")
 
+    def test_scan(self):
+        self.assertEqual(self.cli("--scan"), "")
+        keys = {f"key:{number}" for number in range(500)}
+        self.cli(stdin="".join(f"SET {key} v\n" for key in keys))
+        self.assertEqual(sorted(self.cli("--scan").split()), sorted(keys))
+        self.assertEqual(set(self.cli("--scan", "--pattern", "*7").split()), {key for key in keys if key.endswith("7")})
+
     def test_values_from_standard_input(self):
         self.assertEqual(self.cli("SET", "a", stdin="line one\nline two", flags=["-x"]), "OK\n")
         self.assertEqual(self.cli("--raw", "GET", "a"), "line one\nline two\n")
