@@ -333,6 +333,17 @@ arp_make(struct victim *victim, struct frame *frame, uint16_t operation, uint32_
     frame->bytes += 46;
 }
 
+/* What a neighbour sends: where are you, are you there. */
+static void
+make_honest(struct victim *victim, struct frame *frame)
+{
+    if (random_next(victim) % 2) {
+        arp_make(victim, frame, 1, victim->own, victim->source_mac, victim->address);
+    } else {
+        icmp_make(victim, frame, ICMP_ECHO, 0, random_below(victim, 1000));
+    }
+}
+
 /* Requests for the victim from the whole subnet and beyond, and answers that nobody asked for. */
 static void
 make_arp_flood(struct victim *victim, struct frame *frame)
@@ -525,6 +536,7 @@ const struct packet_kind packet_kinds[] = {
     { "tcp_options", make_tcp_options },
     { "land", make_land },
     { "martian", make_martian },
+    { "honest", make_honest },
     { "arp_flood", make_arp_flood },
     { "arp_spoof", make_arp_spoof },
     { "arp_broken", make_arp_broken },

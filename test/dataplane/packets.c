@@ -1,13 +1,16 @@
 /* packets.c - sends hostile Ethernet frames, seeded: one number replays them.
  *
  *     packets INTERFACE MAC ADDRESS PORT SEED KIND COUNT [per_second=N] [peer=ADDRESS:PORT]
+ *     packets FILE      ...
  *
+ * FILE, an absolute path, is written in pcap's format instead, for DPDK's net_pcap to read.
  * MAC, ADDRESS and PORT are the victim's. KIND is a row of packet_kinds.c, or "all": every kind in turn. `peer` is the
  * other end of an established connection, for the kinds that strike at one. Prints how many frames the interface took.
  */
 #include "test/dataplane/packet_kinds.h"
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/if_packet.h>
 #include <net/ethernet.h>
 #include <net/if.h>
@@ -64,6 +67,41 @@ batch_send(int fd, struct frame *frames, unsigned count)
 }
 
 static void
+file_write(int fd, const void *data, size_t bytes)
+{
+    if (write(fd, data, bytes) != (ssize_t)bytes) {
+        perror("packets: write");
+        exit(1);
+    }
+}
+
+/* A pcap file (pcap-savefile(5)): classic format, microseconds, Ethernet. -1 when it cannot be made. */
+static int
+file_open(const char *path)
+{
+    const uint32_t header[] = { 0xa1b2c3d4, 4u << 16 | 2, 0, 0, FRAME_BYTES, 1 };
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+
+    if (fd < 0) {
+        fprintf(stderr, "packets: %s: %s\n", path, strerror(errno));
+        return -1;
+    }
+    file_write(fd, header, sizeof(header));
+    return fd;
+}
+
+static unsigned
+batch_write(int fd, const struct frame *frames, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        const uint32_t header[] = { 0, 0, frames[i].bytes, frames[i].bytes };
+        file_write(fd, header, sizeof(header));
+        file_write(fd, frames[i].data, frames[i].bytes);
+    }
+    return count;
+}
+
+static void
 pace(uint64_t sent, uint64_t per_second, const struct timespec *begun)
 {
     if (per_second != 0) {
@@ -74,7 +112,7 @@ pace(uint64_t sent, uint64_t per_second, const struct timespec *begun)
 }
 
 static uint64_t
-kind_send(int fd, struct victim *victim, const struct packet_kind *kind, uint64_t count, uint64_t per_second)
+kind_send(int fd, bool file, struct victim *victim, const struct packet_kind *kind, uint64_t count, uint64_t per_second)
 {
     static struct frame frames[BATCH];
     struct timespec begun;
@@ -86,7 +124,7 @@ kind_send(int fd, struct victim *victim, const struct packet_kind *kind, uint64_
         for (unsigned i = 0; i < batch; i++) {
             kind->make(victim, &frames[i]);
         }
-        taken += batch_send(fd, frames, batch);
+        taken += file ? batch_write(fd, frames, batch) : batch_send(fd, frames, batch);
         sent += batch;
         pace(sent, per_second, &begun);
     }
@@ -130,7 +168,7 @@ main(int count, char **words)
                &victim.mac[3], &victim.mac[4], &victim.mac[5]) != 6 ||
         !address_read(words[3], &victim.address)) {
         fprintf(stderr,
-                "usage: packets INTERFACE MAC ADDRESS PORT SEED KIND COUNT [per_second=N] [peer=ADDRESS:PORT]\n");
+                "usage: packets INTERFACE|FILE MAC ADDRESS PORT SEED KIND COUNT [per_second=N] [peer=ADDRESS:PORT]\n");
         return 2;
     }
     victim.own = htonl((ntohl(victim.address) & ~0xffu) | 7);
@@ -142,14 +180,16 @@ main(int count, char **words)
             return 2;
         }
     }
-    int fd = interface_open(&victim, words[1]);
+    victim.source_mac[0] = 2; /* nobody's, in a file */
+    bool file = words[1][0] == '/';
+    int fd = file ? file_open(words[1]) : interface_open(&victim, words[1]);
     if (fd < 0) {
         return 1;
     }
     for (size_t i = 0; i < packet_kinds_count; i++) {
         if (strcmp(words[6], "all") == 0 || strcmp(words[6], packet_kinds[i].name) == 0) {
             known++;
-            taken += kind_send(fd, &victim, &packet_kinds[i], strtoull(words[7], NULL, 10), per_second);
+            taken += kind_send(fd, file, &victim, &packet_kinds[i], strtoull(words[7], NULL, 10), per_second);
         }
     }
     if (known == 0) {
