@@ -29,6 +29,7 @@ import test_sbe_foreign
 
 MIB = 1 << 20
 MANY = 2000  # connections open at once
+BEYOND = "10.99.0.1"  # an address of no network that the port is in
 SESSION_TESTS = server.ROOT / "test" / "session"
 
 wire_kind = netns.Wire
@@ -82,6 +83,11 @@ class Neighbours(Port):
         with self.assertRaises(ConnectionRefusedError):
             socket.create_connection((netns.THERE, netns.PORT + 1), 10)
         self.assertLess(time.monotonic() - begun, 2)
+
+    def test_a_client_beyond_the_gateway(self):
+        self.wire.client.run("ip", "address", "add", f"{BEYOND}/32", "dev", "lo")
+        with socket.create_connection((netns.THERE, netns.PORT), 10, source_address=(BEYOND, 0)) as client:
+            self.assertEqual(self.ask(client, "PING"), b"PONG")
 
     def test_the_port_is_seen(self):
         if netns.STACK == "kernel":
@@ -300,6 +306,26 @@ class Streams(Port):
                 client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             client.close()
         self.sessions_wait()
+
+    def test_a_link_that_goes_down_and_comes_back(self):
+        """Nothing can be sent meanwhile; other ports are served, and the connection goes on."""
+        client = self.client()
+        self.assertEqual(self.ask(client, "SET", "link", b"l" * 500000), b"OK")
+        client.sendall(fabric.resp_request("GET", "link") * 4)
+        self.wire.client.run("ip", "link", "set", "wire1", "down")
+        try:
+            with self.server.connect("unix") as other:
+                end = time.monotonic() + 1.5
+                while time.monotonic() < end:
+                    begun = time.monotonic()
+                    self.assertEqual(self.ask(other, "PING"), b"PONG")
+                    self.assertLess(time.monotonic() - begun, 1)
+        finally:
+            self.wire.client.run("ip", "link", "set", "wire1", "up")
+        reader = fabric.Reader(client)
+        for _ in range(4):
+            self.assertEqual(reader.reply(), b"l" * 500000)
+        self.assertEqual(self.ask(self.client(), "PING"), b"PONG")
 
     def test_one_that_never_reads_keeps_nobody_waiting(self):
         """32 MiB of replies are asked for and not read; the worst that another client sees meanwhile."""

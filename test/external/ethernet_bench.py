@@ -4,11 +4,13 @@
     ethernet_bench.py [--rounds N] [--samples N]"""
 
 import argparse
+import contextlib
 import csv
 import io
 import statistics
 import subprocess
 import sys
+import time
 
 import netns
 import server
@@ -49,7 +51,11 @@ def main():
     options = parser.parse_args()
     netns.skip_unless_possible()
     p50, p99, rate = ({place: [] for place, _ in PLACES} for _ in range(3))
-    with netns.Wire() as wire, netns.EthernetServer(wire, "lcores.cpus=0", "lcores.idle=spin"):
+    with contextlib.ExitStack() as stack:
+        wire = stack.enter_context(netns.Wire())
+        begun = time.monotonic()
+        stack.enter_context(netns.EthernetServer(wire, "lcores.cpus=0", "lcores.idle=spin"))
+        print(f"exec to ready: {time.monotonic() - begun:.2f} s", flush=True)
         for _ in range(options.rounds):
             for place, host in PLACES:
                 middle, tail = depth_1_us(host, options.samples)
