@@ -1,10 +1,20 @@
 /* sync.h - every atomic access and fence of the project goes through here.
  *
- * Names carry the order. A caller's comment names the partner. The TSan build turns a fence into a
- * seq_cst read-modify-write of one word, because TSan does not model stand-alone fences (FACTS.md). */
+ * Names carry the order. A caller's comment names the partner. Three builds:
+ *   native          the compiler's atomics
+ *   ThreadSanitizer a fence is a seq_cst read-modify-write of one word, because TSan does not model stand-alone fences
+ *                   (FACTS.md)
+ *   SYNC_SCHED      each name is a call of the deterministic scheduler in test/sched (sync_sched.h)
+ *
+ * Memory has one door too: after boot a block comes from memory_take() and goes to memory_give() or store_retire()
+ * (store/memory.h); what maps or allocates otherwise is boot code, in files called *_boot.c. */
 #pragma once
 #include <stdatomic.h>
 #include <stdint.h>
+
+#ifdef SYNC_SCHED
+#include "config/sync_sched.h"
+#else
 
 #define load_relaxed(p)     atomic_load_explicit((p), memory_order_relaxed)
 #define load_acquire(p)     atomic_load_explicit((p), memory_order_acquire)
@@ -25,9 +35,6 @@
 #define or_release(p, n)       atomic_fetch_or_explicit((p), (n), memory_order_release)
 #define and_relaxed(p, n)      atomic_fetch_and_explicit((p), (n), memory_order_relaxed)
 #define exchange_acq_rel(p, v) atomic_exchange_explicit((p), (v), memory_order_acq_rel)
-
-/* A counter with one writer: no locked instruction; any thread may load_relaxed() it. */
-#define counter_add(p, n) store_relaxed((p), load_relaxed(p) + (n))
 
 #if defined(__SANITIZE_THREAD__)
 #define SYNC_TSAN 1
@@ -55,3 +62,8 @@ extern _Atomic uint64_t sync_tsan_word; /* store/sync_tsan.c */
 #else
 #error "Sluice runs on x86-64 and arm64"
 #endif
+
+#endif /* SYNC_SCHED */
+
+/* A counter with one writer: no locked instruction; any thread may load_relaxed() it. */
+#define counter_add(p, n) store_relaxed((p), load_relaxed(p) + (n))

@@ -1,0 +1,383 @@
+#include "test/sched/scene_store.h"
+#include "store/rebuild.h"
+#include "store/store_layout.h"
+#include "store/sweep.h"
+#include "test/store/audit.h"
+#include "test/store/linear_keys.h"
+
+#define KEYS               26      /* a .. z */
+#define CALLS              24      /* of one thread */
+#define SCENE_MS           1000000 /* the time of all threads */
+#define CONFIGURATIONS     4096
+#define SETTLE_TURNS       40
+#define REBUILD_STEPS      8 /* more than a small segment needs */
+#define SWEEP_BUCKETS_ONCE 3 /* of the two that the segment may have */
+#define RECLAIMS           4 /* every fourth looks at all seats */
+
+enum call_kind {
+    CALL_GET,
+    CALL_SET,
+    CALL_ADD,
+    CALL_DEL,
+    CALL_INCR,
+    CALL_EXPIRING,
+    CALL_FLUSH,
+    CALL_TURN,
+    CALL_NAP,
+    CALL_RECLAIM,
+    CALL_REBUILD,
+    CALL_SWEEP,
+};
+
+static const struct call_word {
+    const char *word;
+    enum call_kind kind;
+    enum keys_kind command;
+} call_words[] = {
+    { "get", CALL_GET, KEYS_GET },       { "set", CALL_SET, KEYS_SET },    { "add", CALL_ADD, KEYS_SETNX },
+    { "del", CALL_DEL, KEYS_DEL },       { "incr", CALL_INCR, KEYS_INCR }, { "expiring", CALL_EXPIRING, KEYS_SET },
+    { "flush", CALL_FLUSH, KEYS_FLUSH }, { "turn", CALL_TURN, 0 },         { "nap", CALL_NAP, 0 },
+    { "reclaim", CALL_RECLAIM, 0 },      { "rebuild", CALL_REBUILD, 0 },   { "sweep", CALL_SWEEP, 0 },
+};
+
+struct call {
+    const struct call_word *word;
+    uint32_t key;
+};
+
+struct calls {
+    struct call calls[CALLS];
+    uint32_t count;
+};
+
+static struct {
+    const struct scene_plan *plan;
+    struct sched_scene scene;
+    struct store *store;
+    struct store_member *members[SCHED_THREADS_MAX];
+    struct calls before, threads[SCHED_THREADS_MAX];
+    char key_texts[KEYS][16];
+    struct slice keys[KEYS];
+    uint32_t segment;
+    struct linear *linear;
+    struct keys_state initial;
+    struct keys_operation history[SCHED_THREADS_MAX * CALLS];
+    uint32_t history_count;
+} scene;
+
+/* ---- commands ---- */
+
+static struct keys_value
+value_of(const struct record *record)
+{
+    struct keys_value value = { 0 };
+    if (record != NULL) {
+        int64_t until_ms = record_expires_at_ms(record);
+        memcpy(&value.number, record_value(record).data, sizeof(value.number));
+        value.present = 1;
+        value.until_ms = until_ms == RECORD_NO_EXPIRY ? KEYS_NEVER : until_ms;
+    }
+    return value;
+}
+
+struct command {
+    struct keys_operation operation;
+    uint32_t key; /* of all: the operation's is one that is judged */
+};
+
+static enum store_change
+command_change(void *context, struct store_member *member, const struct record *old, struct record **fresh)
+{
+    struct command *command = context;
+    struct keys_value found = value_of(old), value;
+    command->operation.found[command->operation.key] = found;
+    if (!keys_change(&command->operation, &found, &value)) {
+        return STORE_KEEP;
+    }
+    if (!value.present) {
+        return STORE_REMOVE;
+    }
+    if (*fresh == NULL) {
+        int64_t until_ms = value.until_ms == KEYS_NEVER ? RECORD_NO_EXPIRY : value.until_ms;
+        *fresh = store_record(member, RECORD_STRING, scene.keys[command->key], sizeof(value.number), until_ms);
+        if (*fresh == NULL) {
+            return STORE_NO_MEMORY;
+        }
+    }
+    memcpy(record_value_room(*fresh), &value.number, sizeof(value.number));
+    return STORE_PUBLISH;
+}
+
+/* False: it did not happen. */
+static bool
+command_run(struct store_member *member, struct command *command)
+{
+    struct keys_operation *operation = &command->operation;
+    struct slice key = scene.keys[command->key];
+    uint64_t hash = store_hash(scene.store, key);
+    switch (operation->kind) {
+    case KEYS_GET:
+        operation->found[operation->key] = value_of(store_find(member, key, hash));
+        return true;
+    case KEYS_FLUSH:
+        return store_flush(member) == STORE_OK;
+    default:
+        return store_update(member, key, hash, command_change, command) == STORE_OK;
+    }
+}
+
+static void
+command_call(struct store_member *member, const struct call *call, uint64_t argument)
+{
+    struct command command = { .key = call->key };
+    command.operation = (struct keys_operation){
+        .kind = call->word->command,
+        .member = member->seat,
+        .key = call->key % KEYS_MAX,
+        .argument = argument,
+        .until_ms = call->word->kind == CALL_EXPIRING ? SCENE_MS - 1 : KEYS_NEVER,
+        .now_ms = member->now_ms,
+        .latest_ms = member->now_ms,
+    };
+    command.operation.begin = sched_moment();
+    if (scene.plan->mode != LOOSE) {
+        fence_seq_cst(); /* a request comes after what its client was told */
+    }
+    bool happened = command_run(member, &command);
+    if (scene.plan->mode != LOOSE) {
+        fence_seq_cst(); /* before the reply */
+    }
+    command.operation.end = sched_moment();
+    if (happened && sched_running() && call->key < KEYS_MAX) {
+        scene.history[scene.history_count++] = command.operation;
+    }
+}
+
+/* ---- the rest of a turn ---- */
+
+static void
+call_reclaim(struct store_member *member)
+{
+    for (uint32_t i = 0; i < RECLAIMS; i++) {
+        (void)limbo_reclaim(&member->limbo, LIMBO_BLOCKS);
+    }
+}
+
+static void
+call_rebuild(struct store_member *member)
+{
+    struct member_rebuild *rebuild = &member->rebuild;
+    rebuild_wish(member, scene.segment);
+    for (uint32_t i = 0;
+         i < REBUILD_STEPS && (rebuild->state != REBUILD_IDLE || rebuild->wish_head != rebuild->wish_tail); i++) {
+        rebuild_step(member);
+    }
+}
+
+static void
+call_sweep(struct store_member *member)
+{
+    store_relaxed(&scene.store->sweep_expired, true);
+    store_relaxed(&scene.store->sweep_ghosts, true);
+    member->sweep.budget_ms = member->now_ms;
+    member->sweep.budget = SWEEP_BUCKETS_ONCE;
+    sweep_step(member);
+    store_relaxed(&scene.store->sweep_expired, false);
+    store_relaxed(&scene.store->sweep_ghosts, false);
+}
+
+static void
+call_run(struct store_member *member, const struct call *call, uint64_t argument)
+{
+    sched_trace("%s %c", call->word->word, call->word->kind <= CALL_EXPIRING ? 'a' + (int)call->key : ' ');
+    switch (call->word->kind) {
+    case CALL_TURN:
+        store_quiesce(member);
+        store_housekeep(member);
+        break;
+    case CALL_NAP:
+        store_offline(member);
+        store_online(member);
+        break;
+    case CALL_RECLAIM:
+        call_reclaim(member);
+        break;
+    case CALL_REBUILD:
+        call_rebuild(member);
+        break;
+    case CALL_SWEEP:
+        call_sweep(member);
+        break;
+    default:
+        command_call(member, call, argument);
+    }
+}
+
+static void
+calls_run(struct store_member *member, const struct calls *calls, uint64_t arguments_from)
+{
+    for (uint32_t i = 0; i < calls->count; i++) {
+        call_run(member, &calls->calls[i], arguments_from + i);
+    }
+}
+
+static const struct call_word *
+call_word(const char *text, size_t bytes)
+{
+    for (uint32_t i = 0; i < ARRAY_COUNT(call_words); i++) {
+        if (strlen(call_words[i].word) == bytes && memcmp(call_words[i].word, text, bytes) == 0) {
+            return &call_words[i];
+        }
+    }
+    return NULL;
+}
+
+static struct calls
+calls_parse(const char *text)
+{
+    struct calls calls = { .count = 0 };
+    while (text != NULL && *text != '\0') {
+        size_t bytes = strcspn(text, ", ");
+        struct call *call = &calls.calls[calls.count++];
+        CHECK(calls.count <= CALLS);
+        call->word = call_word(text, bytes);
+        CHECK(call->word != NULL);
+        text += bytes;
+        if (call->word->kind <= CALL_EXPIRING) {
+            CHECK(text[0] == ' ' && text[1] >= 'a' && text[1] <= 'z');
+            call->key = (uint32_t)(text[1] - 'a');
+            text += 2;
+        }
+        text += strspn(text, ", ");
+    }
+    return calls;
+}
+
+/* ---- the scene ---- */
+
+/* Keys of the segment of the first. */
+static void
+choose_keys(void)
+{
+    uint32_t found = 0;
+    for (uint32_t i = 0; found < KEYS; i++) {
+        snprintf(scene.key_texts[found], sizeof(scene.key_texts[0]), "key %u", i);
+        struct slice key = slice_text(scene.key_texts[found]);
+        uint32_t segment = index_segment_of(&scene.store->index, store_hash(scene.store, key));
+        if (found == 0 || segment == scene.segment) {
+            scene.segment = segment;
+            scene.keys[found++] = key;
+        }
+    }
+}
+
+static void
+set_time(int64_t now_ms)
+{
+    for (uint32_t i = 0; i < scene.scene.thread_count; i++) {
+        store_set_time(scene.members[i], now_ms);
+    }
+}
+
+static void
+scene_setup(void)
+{
+    struct store_config config = {
+        .memory = { .reserve_bytes = 8 * MIB, .limit_bytes = 8 * MIB, .ahead_bytes = 8 * MIB },
+        .members = scene.scene.thread_count,
+        .trust_cycle_counter = scene.plan->mode == CYCLES,
+    };
+    CHECK(store_open(&config, &scene.store) == 0);
+    sched_quiet(&scene.store->sweep_expired, sizeof(scene.store->sweep_expired));
+    sched_quiet(&scene.store->sweep_ghosts, sizeof(scene.store->sweep_ghosts));
+    for (uint32_t i = 0; i < scene.scene.thread_count; i++) {
+        scene.members[i] = store_join(scene.store, i, "scene");
+        CHECK(scene.members[i] != NULL);
+        sched_quiet(&scene.members[i]->counters, sizeof(scene.members[i]->counters));
+        sched_quiet(&scene.members[i]->limbo.bytes, sizeof(scene.members[i]->limbo.bytes));
+    }
+    choose_keys();
+    set_time(SCENE_MS - 10);
+    calls_run(scene.members[0], &scene.before, 1);
+    for (uint32_t key = 0; key < KEYS_MAX; key++) {
+        uint64_t hash = store_hash(scene.store, scene.keys[key]);
+        scene.initial.keys[key] = value_of(store_find(scene.members[0], scene.keys[key], hash));
+    }
+    set_time(SCENE_MS);
+}
+
+static void
+scene_begin(void)
+{
+    scene.history_count = 0;
+}
+
+static void
+scene_thread(uint32_t index)
+{
+    calls_run(scene.members[index], &scene.threads[index], (index + 1) * 100);
+}
+
+static bool
+is_settled(void)
+{
+    for (uint32_t i = 0; i < scene.scene.thread_count; i++) {
+        const struct store_member *member = scene.members[i];
+        if (member->limbo.head != member->limbo.tail || member->rebuild.state != REBUILD_IDLE ||
+            member->rebuild.wish_head != member->rebuild.wish_tail) {
+            return false;
+        }
+    }
+    return load_relaxed(&scene.store->index.segments[scene.segment].next) == 0;
+}
+
+static void
+scene_check(void)
+{
+    if (scene.plan->mode != LOOSE) {
+        enum linear_verdict verdict =
+            keys_check(scene.linear, &scene.initial, scene.history, scene.history_count, stdout);
+        SCHED_EXPECT(verdict == LINEAR_YES, "no order explains the history");
+    }
+    struct calls settling = calls_parse("nap, turn, reclaim");
+    for (uint32_t turn = 0; turn < SETTLE_TURNS && !is_settled(); turn++) {
+        for (uint32_t i = 0; i < scene.scene.thread_count; i++) {
+            calls_run(scene.members[i], &settling, 0);
+        }
+    }
+    SCHED_EXPECT(is_settled(), "something unlinked is never given back, or a rebuild does not end");
+    struct audit audit = audit_store(scene.store);
+    SCHED_EXPECT(audit.duplicates == 0, "a key is in the index twice");
+    SCHED_EXPECT(audit.misplaced == 0, "a key is in a wrong place, or a slot is used behind an EMPTY one");
+    SCHED_EXPECT(audit.mislabelled == 0, "a slot is not of its record's kind");
+    SCHED_EXPECT(audit.unfinished == 0, "a word of a rebuild that did not end");
+    SCHED_EXPECT(audit.bytes == sched_lent_bytes(), "%zu bytes are lent, %zu are in the index", sched_lent_bytes(),
+                 (size_t)audit.bytes);
+    SCHED_EXPECT(audit.records == store_keys(scene.store), "the count of keys is wrong");
+}
+
+const struct sched_scene *
+scene_of_plan(const struct scene_plan *plan)
+{
+    uint32_t threads = 0;
+    while (threads < SCHED_THREADS_MAX && plan->threads[threads] != NULL) {
+        scene.threads[threads] = calls_parse(plan->threads[threads]);
+        threads++;
+    }
+    scene.before = calls_parse(plan->before);
+    if (scene.linear == NULL) {
+        scene.linear = linear_open(CONFIGURATIONS);
+    }
+    scene.plan = plan;
+    scene.scene = (struct sched_scene){
+        .name = plan->name,
+        .thread_count = threads,
+        .setup = scene_setup,
+        .begin = scene_begin,
+        .thread = scene_thread,
+        .check = scene_check,
+        .preemptions = plan->preemptions,
+        .stale_loads = plan->stale_loads,
+    };
+    return &scene.scene;
+}

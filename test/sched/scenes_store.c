@@ -1,0 +1,54 @@
+#include "test/sched/scene_store.h"
+#include "test/sched/sched_run.h"
+
+#define FULL_BUCKET "set t, set u, set v, set w, set x, set y, set z"
+
+/* clang-format off */
+static const struct scene_plan plans[] = {
+    /* inserts, overwrites, deletes */
+    { "first-table", LOOSE, 2, 2, NULL, { "set a, get b", "set b, get a" } },
+    { "insert-insert", JUDGED, 3, 2, "set z", { "add a, get a", "add a, get a" } },
+    { "insert-neighbour", JUDGED, 2, 1, "set z", { "add a, get b", "add b, get a", "add a" } },
+    { "overwrite-read", JUDGED, 3, 2, "set a", { "set a, set a", "get a, get a" } },
+    { "overwrite-loose", LOOSE, 2, 2, "set a", { "set a, set a", "get a, get a", "incr a" } },
+    { "incr-incr", JUDGED, 3, 2, "set z", { "incr a, incr a", "incr a, incr a" } },
+    { "delete-insert", JUDGED, 2, 1, "set a", { "del a, add a", "add a, get a", "get a" } },
+    { "ghost-reuse", JUDGED, 3, 2, "set a, del a", { "add a, del a", "set a, get a" } },
+    { "chain-append", JUDGED, 2, 2, FULL_BUCKET, { "add a, get b", "add b, get a" } },
+    { "chain-append-three", JUDGED, 1, 1, FULL_BUCKET, { "add a, get c", "add a, get b", "add b, turn" } },
+    { "chain-append-long", LOOSE, 2, 1, FULL_BUCKET ", set m, set n, set o, set p, set q, set r, set s",
+      { "add a, get b", "add b, get a" } },
+    /* reclamation */
+    { "retire-read", LOOSE, 2, 2, "set a", { "set a, nap, reclaim", "nap, get a, nap, get a" } },
+    { "retire-quiesce", LOOSE, 2, 1, "set a", { "set a, nap, turn, reclaim", "get a, turn, get a, turn" } },
+    { "retire-three", LOOSE, 1, 2, "set a", { "set a, nap, reclaim", "nap, get a", "set a, nap, reclaim" } },
+    /* rebuilds */
+    { "rebuild-read", JUDGED, 2, 1, "set a, set b, expiring z, expiring y",
+      { "sweep, rebuild, set a, nap, reclaim", "get a, get b, turn, get a" } },
+    { "rebuild-loose", LOOSE, 2, 1, "set a, set b, set z, del z",
+      { "rebuild, set a, nap, reclaim", "get a, nap, get a, nap, get a" } },
+    { "rebuild-write", JUDGED, 2, 1, "set a, set b, set z, del z", { "rebuild, get a", "set a, add c, get a" } },
+    { "rebuild-helpers", JUDGED, 1, 1, "set a, set b, set z, del z",
+      { "rebuild, get a", "set a, del b", "add c, set b" } },
+    { "rebuild-grow", JUDGED, 1, 0, FULL_BUCKET ", set a",
+      { "rebuild, get b, get a", "set a, add b, turn", "del a, get b, turn" } },
+    { "rebuild-append", JUDGED, 1, 1, "set a, set u, set v, set w, set x, set y, set z, del z",
+      { "rebuild, get b", "add b, get a", "add c, get b" } },
+    /* sweeps */
+    { "ghost-sweep", JUDGED, 2, 1, "set z, del z, set a, del a", { "sweep, get a", "add a, get a", "del a" } },
+    { "expired-sweep", JUDGED, 2, 1, "expiring a, set b", { "sweep, get a", "add a, get a", "incr a, add c" } },
+    { "swept-neighbour", JUDGED, 2, 1, "expiring a, expiring b", { "sweep, add a", "add b, add c", "add c, get b" } },
+    /* cuts */
+    { "flush-incr", JUDGED, 3, 2, "set a", { "flush, get a", "incr a, incr a" } },
+    { "flush-incr-cycles", CYCLES, 3, 2, "set a", { "flush, get a", "incr a, incr a" } },
+    { "flush-flush", CYCLES, 2, 1, "set a", { "flush, add a", "flush, get a", "incr a" } },
+    { "flush-sweep", JUDGED, 2, 1, "set a, set b",
+      { "flush, turn, nap, turn, turn", "incr a, nap, turn, get a, turn" } },
+};
+/* clang-format on */
+
+const struct sched_scene *
+scene_at(uint32_t index)
+{
+    return index < ARRAY_COUNT(plans) ? scene_of_plan(&plans[index]) : NULL;
+}
