@@ -1,6 +1,6 @@
 /* command.c - the command table, looked up by name, and typed access to arguments. */
 #include "codec/command.h"
-#include "codec/command_hash.h" /* generated from command_table.h */
+#include "codec/command_name.h"
 #include "codec/number.h"
 
 #define COMMAND_ROW(id_, name_, template_, min_, max_, flags_, first_, last_, step_, handler_, group_, summary_)       \
@@ -21,21 +21,13 @@
 const struct command command_table[COMMAND_COUNT] = { COMMAND_TABLE(COMMAND_ROW) };
 #undef COMMAND_ROW
 
-/* A name as two folded words: with the length they decide, but for names that are long or not all letters. */
-struct command_name {
-    uint64_t first, last;
-    const struct command *command;
-    uint8_t bytes;
-    bool careful;
-};
-
 #define NAME_ROW(slot, id_, first_, last_, bytes_, careful_)                                                           \
     [slot] = { .first = (first_),                                                                                      \
                .last = (last_),                                                                                        \
                .command = &command_table[COMMAND_##id_],                                                               \
                .bytes = (bytes_),                                                                                      \
                .careful = (careful_) },
-static const struct command_name names[1 << COMMAND_HASH_BITS] = { COMMAND_HASH_TABLE(NAME_ROW) };
+const struct command_name command_names[1 << COMMAND_HASH_BITS] = { COMMAND_HASH_TABLE(NAME_ROW) };
 #undef NAME_ROW
 
 static_assert((int)COMMAND_HASH_ROWS == (int)COMMAND_COUNT, "command_hash.py read every row");
@@ -56,32 +48,25 @@ load8(const uint8_t *at)
     return word;
 }
 
-/* As words() and key() in command_hash.py. Nothing outside the name is read. */
+/* Nothing outside the name is read: pieces overlap instead. */
 const struct command *
 command_find(struct slice name)
 {
-    const uint64_t fold = 0x2020202020202020ull;
     uint64_t first, last = 0;
 
-    if (name.bytes >= 8) {
-        first = load8(name.data) | fold;
-        last = load8(name.data + name.bytes - 8) | fold;
+    if (name.bytes > 8) {
+        first = load8(name.data);
+        last = load8(name.data + name.bytes - 8);
     } else if (name.bytes >= 4) {
-        first = (load4(name.data) | load4(name.data + name.bytes - 4) << 32) | fold;
+        first = load4(name.data) | load4(name.data + name.bytes - 4) << 8 * (name.bytes - 4);
     } else if (name.bytes > 0) {
-        first = name.data[0] | (uint64_t)name.data[name.bytes >> 1] << 8 | (uint64_t)name.data[name.bytes - 1] << 16;
-        first |= fold >> 40;
+        first = name.data[0] | (uint64_t)name.data[name.bytes >> 1] << 8 * (name.bytes >> 1);
+        first |= (uint64_t)name.data[name.bytes - 1] << 8 * (name.bytes - 1);
     } else {
         return NULL;
     }
-
-    uint64_t key = first ^ (last << 7 | last >> 57) ^ name.bytes;
-    const struct command_name *row = &names[key * COMMAND_HASH_MULTIPLIER >> (64 - COMMAND_HASH_BITS)];
-
-    if (((row->first ^ first) | (row->last ^ last) | (row->bytes ^ name.bytes)) != 0) {
-        return NULL;
-    }
-    if (UNLIKELY(row->careful) && !slice_equal_nocase(name, row->command->name)) {
+    const struct command_name *row = command_name_find(first, last, name.bytes);
+    if (row == NULL || (UNLIKELY(row->careful) && !slice_equal_nocase(name, row->command->name))) {
         return NULL;
     }
     return row->command;

@@ -3,7 +3,7 @@
 
 usage: command_hash.py command_table.h command_hash.h
 
-command.c folds and loads a name exactly as words() does here; any change is made in both.
+command.c and command_name.h fold a name exactly as words() does here; any change is made in both.
 """
 import re
 import sys
@@ -14,13 +14,12 @@ TRIES = 20000
 
 
 def words(name):
-    """The name as command.c loads it: two little-endian words, overlapping, every byte folded."""
-    text = bytes(byte | FOLD for byte in name)
-    if len(text) >= 8:
-        return int.from_bytes(text[:8], "little"), int.from_bytes(text[-8:], "little")
-    if len(text) >= 4:
-        return int.from_bytes(text[:4] + text[-4:], "little"), 0
-    return text[0] | text[len(text) >> 1] << 8 | text[-1] << 16, 0
+    """The name as command.h folds it: up to 8 bytes in one little-endian word, of a longer one the first and the last 8,
+    every byte folded, those that are missing too."""
+    if len(name) > 8:
+        first, last = name[:8], name[-8:]
+        return int.from_bytes(bytes(b | FOLD for b in first), "little"), int.from_bytes(bytes(b | FOLD for b in last), "little")
+    return int.from_bytes(bytes(b | FOLD for b in name.ljust(8, b"\0")), "little"), 0
 
 
 def key(name):

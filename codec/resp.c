@@ -34,11 +34,6 @@ static_assert(sizeof(struct got) == sizeof(GOT_HEAD "x'"), "head and tail are on
 #define LINE_END 0x0a0d
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "LINE_END is little-endian");
 
-#define FAST_BULKS      9  /* one digit */
-#define FAST_BULK_BYTES 99 /* two */
-#define FAST_BYTES_MIN  (4 + BULK_BYTES_MIN)
-#define FAST_LIMIT_MIN  (FAST_BULKS * BULK_BYTES_MIN + FAST_BYTES_MIN) /* below it every limit is looked at */
-
 /* What one call works on. */
 struct decoder {
     struct resp_state *state;
@@ -288,105 +283,26 @@ multibulk_decode(struct decoder *d, const uint8_t *at, uint32_t expected, uint32
     return CODEC_OK;
 }
 
-/* A whole bulk of at most FAST_BULK_BYTES. Returns the byte after it, NULL for anything else. */
-static inline const uint8_t *
-bulk_take(const uint8_t *at, const uint8_t *end, struct slice *out)
-{
-    if (UNLIKELY(end - at < BULK_BYTES_MIN || *at != '$')) {
-        return NULL;
-    }
-    uint32_t length = (uint32_t)at[1] - '0';
-    if (line_ends(at + 2) && length <= 9) {
-        at += 4;
-    } else {
-        uint32_t digit = (uint32_t)at[2] - '0';
-        if (UNLIKELY(!line_ends(at + 3) || length - 1 > 8 || digit > 9)) {
-            return NULL;
-        }
-        length = length * 10 + digit;
-        at += 5;
-    }
-    if (UNLIKELY(end - at < (ptrdiff_t)length + 2 || !line_ends(at + length))) {
-        return NULL;
-    }
-    *out = slice_of(at, length);
-    return at + length + 2;
-}
-
-/* How far a call has come: where it goes on, of how many bulks, with how many done. */
-struct progress {
-    const uint8_t *at;
-    uint32_t expected, done; /* expected 0: the header is next */
-};
-
-/* What nearly every request is: up to FAST_BULKS short bulks, all there. Takes the bulks that have this form, perhaps
- * none, perhaps not even the header. */
-static inline void
-multibulk_take(const uint8_t *wire, size_t wire_bytes, const struct decode_limits *limits, struct arg *arg,
-               struct request *request, struct progress *progress)
-{
-    /* What ends below this leaves room for the bulks still to come, so that the request's limit needs no other look. */
-    size_t bytes = MIN(wire_bytes, limits->request_bytes_max - FAST_BULKS * BULK_BYTES_MIN);
-    bool tight = limits->request_bytes_max < FAST_LIMIT_MIN || limits->arg_bytes_max < FAST_BULK_BYTES;
-    if (UNLIKELY(tight || bytes < FAST_BYTES_MIN || !line_ends(wire + 2))) {
-        return;
-    }
-    uint32_t count = (uint32_t)wire[1] - '0', done = 0;
-    if (UNLIKELY(count - 1 >= FAST_BULKS || count - 1 > limits->args_max)) {
-        return;
-    }
-    const uint8_t *at = wire + 4, *next;
-    struct slice *out = &request->name;
-    while ((next = bulk_take(at, wire + bytes, out)) != NULL) {
-        at = next;
-        if (++done == count) {
-            break;
-        }
-        arg->kind = ARG_BYTES;
-        out = &(arg++)->bytes;
-    }
-    *progress = (struct progress){ at, count, done };
-}
-
-/* Everything but the common request. */
-static __attribute__((noinline)) enum codec_status
-decode_any(struct decoder *d, struct progress progress)
-{
-    struct resp_state *state = d->state;
-
-    if (d->wire_bytes == 0) {
-        state->wanted = 1;
-        return CODEC_SHORT;
-    }
-    if (*d->wire != '*') {
-        return resp_inline_decode(state, d->wire, d->wire_bytes, d->limits, d->args, d->request);
-    }
-    if (state->scanned > 0) {
-        progress = (struct progress){ d->wire + state->position, state->expected, state->done };
-    }
-    return multibulk_decode(d, progress.at, progress.expected, progress.done);
-}
-
 enum codec_status
 resp_decode(struct resp_state *state, struct resp_span *spans, uint8_t *wire, size_t wire_bytes,
             const struct decode_limits *limits, struct arg_room *room, struct request *request)
 {
     struct arg *args = room->args + room->used;
-    struct progress progress = { wire, 0, 0 };
+    struct decoder d = { state, spans, wire, wire_bytes, limits, request, args, state->done };
+    enum codec_status status;
 
     assert(limits->request_bytes_max < UINT32_MAX && room->count - room->used >= LIMIT_REQUEST_ARGS);
-    if (LIKELY(wire_bytes > 0 && *wire == '*' && state->scanned == 0)) { /* nothing is known of it yet */
-        multibulk_take(wire, wire_bytes, limits, args, request, &progress);
+    if (wire_bytes == 0) {
+        state->wanted = 1;
+        return CODEC_SHORT;
     }
-    if (LIKELY(progress.done > 0 && progress.done == progress.expected)) {
-        request->args_count = progress.done - 1;
-        request->wire_bytes = (size_t)(progress.at - wire);
+    if (*wire == '*') {
+        status = multibulk_decode(&d, wire + state->position, state->expected, state->done);
     } else {
-        struct decoder d = { state, spans, wire, wire_bytes, limits, request, args, state->done };
-        enum codec_status status = decode_any(&d, progress);
-        if (status != CODEC_OK) {
-            return status;
-        }
+        status = resp_inline_decode(state, wire, wire_bytes, limits, args, request);
+    }
+    if (status != CODEC_OK) {
+        return status;
     }
     *state = (struct resp_state){ 0 };
     request->command = command_find(request->name);

@@ -11,12 +11,21 @@ refuse_key(struct exec *exec)
     reply_error_join(exec->reply, pieces, ARRAY_COUNT(pieces));
 }
 
-bool
-exec_take_any_key(struct exec *exec, uint32_t index, struct exec_key *key)
+static bool
+take_bytes(struct exec *exec, uint32_t index, struct exec_key *key)
 {
     key->bytes = exec_arg_bytes(exec, index, key->scratch);
     if (UNLIKELY(key->bytes.bytes > LIMIT_KEY_BYTES)) {
         refuse_key(exec);
+        return false;
+    }
+    return true;
+}
+
+bool
+exec_take_any_key(struct exec *exec, uint32_t index, struct exec_key *key)
+{
+    if (!take_bytes(exec, index, key)) {
         return false;
     }
     key->hash = store_hash(store_of(exec->store), key->bytes);
@@ -30,19 +39,20 @@ exec_take_keys(struct exec *exec, uint32_t first, struct exec_key *keys)
     if (count == 1) {
         return exec_take_key(exec, &keys[0]); /* burst.c has fetched what it needs */
     }
-    for (uint32_t i = first; i < count; i++) {
-        if (!exec_take_any_key(exec, i, &keys[i])) {
-            return false;
-        }
-    }
     /* in groups, so that what was fetched is still in the first cache when the record's turn comes */
     for (uint32_t i = first; i < count; i += LIMIT_BURST) {
-        uint32_t end = MIN(i + LIMIT_BURST, count);
-        for (uint32_t k = i; k < end; k++) {
-            store_prefetch_bucket(exec->store, keys[k].hash);
+        uint32_t group = MIN((uint32_t)LIMIT_BURST, count - i);
+        const struct slice *bytes[LIMIT_BURST];
+        uint64_t hashes[LIMIT_BURST];
+        for (uint32_t k = 0; k < group; k++) {
+            if (!take_bytes(exec, i + k, &keys[i + k])) {
+                return false;
+            }
+            bytes[k] = &keys[i + k].bytes;
         }
-        for (uint32_t k = i; k < end; k++) {
-            store_prefetch_record(exec->store, keys[k].hash);
+        store_prefetch(exec->store, bytes, hashes, group);
+        for (uint32_t k = 0; k < group; k++) {
+            keys[i + k].hash = hashes[k];
         }
     }
     return true;

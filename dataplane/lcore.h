@@ -13,7 +13,8 @@ struct dataplane;
 struct later;
 struct pubsub;
 
-/* Per command: service = execution until encoded; residence = polled until flushed. Nanoseconds. */
+/* Per command: service = execution until encoded; residence = polled until flushed. Nanoseconds. Neighbours of one
+ * command in a session's burst count with their mean: the cycle counter is read once for all of them. */
 struct lcore_histograms {
     struct histogram service[COMMAND_COUNT];
     struct histogram residence[COMMAND_COUNT];
@@ -21,21 +22,27 @@ struct lcore_histograms {
     struct histogram burst; /* requests of a burst */
 };
 
-/* One decoded request and the session it came from. */
-struct burst_entry {
-    struct request request;
+/* The requests of one session in a burst, neighbours in it. */
+struct burst_part {
     struct session *session;
-    uint64_t hash;
-    size_t in_offset; /* where in session->in.view it begins */
-    enum codec_status status;
-    bool executed;
-    bool has_key;
+    size_t in_offset;      /* where in session->in.view the first begins */
+    uint32_t first, count; /* of burst->requests */
+    bool broken;           /* the last is malformed: the stream cannot go on */
+};
+
+/* Neighbours of one part and one command that were executed: they share their times. */
+struct burst_run {
+    enum command_id command;
+    uint32_t count;
     uint64_t polled_cycles;
 };
 
 struct burst {
-    uint32_t count;
-    struct burst_entry entries[LIMIT_BURST];
+    uint32_t count, part_count, run_count;
+    struct request requests[LIMIT_BURST];
+    uint64_t hashes[LIMIT_BURST]; /* store_hash() of the first key, of requests that have one */
+    struct burst_part parts[LIMIT_BURST];
+    struct burst_run runs[LIMIT_BURST];
     struct arg_room room;
     struct arg args[LIMIT_BURST_ARGS];
     bool inline_used; /* an inline request borrows from lcore->inline_line */

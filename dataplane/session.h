@@ -15,6 +15,8 @@ struct channel_subscription;
 #define SESSION_CHOKED                                                                                                 \
     (SESSION_READY | SESSION_PARKED | SESSION_RETRY | SESSION_FULL | SESSION_CLOSING | SESSION_DEAD | SESSION_EOF)
 
+#define SESSION_CANNOT_RUN (SESSION_PARKED | SESSION_RETRY | SESSION_FULL | SESSION_CLOSING | SESSION_DEAD)
+
 enum session_flag {
     SESSION_READY = 1 << 0,         /* on the lcore's ready list: may hold undecoded requests */
     SESSION_DIRTY = 1 << 1,         /* on its port's dirty list: has output to flush */

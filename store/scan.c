@@ -46,7 +46,7 @@ segment_cursor(const struct index *index, uint32_t segment)
         return 0;
     }
     uint64_t table = load_relaxed(&index->directory[segment]);
-    PREFETCH(link_bucket(table)); /* of no table: see store_prefetch_bucket() */
+    PREFETCH(link_bucket(table)); /* of no table: see store_prefetch() */
     return (uint64_t)segment << SCAN_PLACE_BITS;
 }
 

@@ -4,9 +4,6 @@
 #include "store/store_layout.h"
 #include "store/sweep.h"
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #define HOUSEKEEP_RECLAIM 128 /* blocks given back a turn: more than a burst retires */
 
 /* ---- the turn ---- */
@@ -71,41 +68,6 @@ bool
 store_over_limit(const struct store_member *member)
 {
     return memory_over_limit(member->store->memory);
-}
-
-uint64_t
-store_hash(const struct store *store, struct slice key)
-{
-    return XXH3_64bits_withSecret(key.data, key.bytes, store->secret, STORE_SECRET_BYTES);
-}
-
-void
-store_prefetch_bucket(const struct store_member *member, uint64_t hash)
-{
-    const struct index *index = &member->store->index;
-    uint64_t table = load_relaxed(&index->directory[index_segment_of(index, hash)]);
-    PREFETCH(table_bucket(table, hash)); /* of no table: an address that is never used; a prefetch cannot fault */
-}
-
-void
-store_prefetch_record(const struct store_member *member, uint64_t hash)
-{
-    const struct index *index = &member->store->index;
-    uint64_t table = load_acquire(&index->directory[index_segment_of(index, hash)]); /* as in index_look() */
-    if (UNLIKELY(table == 0)) {
-        return;
-    }
-    const struct index_bucket *bucket = table_bucket(table, hash);
-    uint64_t tag = slot_tag(hash);
-    for (uint32_t i = 0; i < INDEX_BUCKET_SLOTS; i++) {
-        uint64_t word = load_relaxed(&bucket->slots[i]);
-        if ((word ^ tag) >> INDEX_TAG_SHIFT == 0 && slot_has_key(word)) {
-            const uint8_t *record = (const uint8_t *)slot_record(word);
-            PREFETCH(record);
-            PREFETCH(record + CACHE_LINE - 1); /* most records of 64 bytes lie in two lines */
-            return;
-        }
-    }
 }
 
 /* Has the record in a slot expired, or been flushed? */

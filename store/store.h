@@ -47,8 +47,11 @@ bool store_wants_turns(const struct store_member *member);
 
 struct store *store_of(const struct store_member *member);
 uint64_t store_hash(const struct store *store, struct slice key);
-void store_prefetch_bucket(const struct store_member *member, uint64_t hash);
-void store_prefetch_record(const struct store_member *member, uint64_t hash); /* after the bucket had time to arrive */
+/* Hash `count` keys, and bring their buckets, then their records, into cache; a NULL is
+ * passed over. Hints: who looks a key up later looks in the index again.
+ * Cost: 77 ns a look-up at 8 M keys in bursts of 32, 336 ns without (DESIGN.md section 2). */
+void store_prefetch(const struct store_member *member, const struct slice *const *keys, uint64_t *hashes,
+                    uint32_t count);
 
 /* The live version, or NULL: absent, expired or flushed. Touches the recency byte when it changes. */
 const struct record *store_find(struct store_member *member, struct slice key, uint64_t hash);

@@ -1,4 +1,4 @@
-/* resp_driver.c - resp_decode() against a guard page. */
+/* resp_driver.c - resp_decode() and resp_take() against a guard page. */
 #include "test/codec/resp_driver.h"
 #include <sys/mman.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@ const struct decode_limits resp_limits_unauth = { LIMIT_UNAUTH_ARGS, LIMIT_UNAUT
 
 static uint8_t *pages, *guard;
 static size_t pages_bytes;
-static uint64_t calls;
+static uint64_t calls, takes;
 static struct resp_outcome outcomes[2];
 static uint32_t turn;
 
@@ -53,6 +53,32 @@ outcome_fill(struct resp_outcome *outcome, const struct request *request, const 
     }
 }
 
+/* resp_take() takes nothing but what resp_decode() takes (NULL: nothing), and understands it alike. */
+static void
+take_check(const uint8_t *at, size_t seen, const struct decode_limits *limits, const struct request *whole)
+{
+    static struct arg args[LIMIT_REQUEST_ARGS];
+    struct arg_room room = { args, 1, ARRAY_COUNT(args) };
+    struct request request;
+
+    memset(&request, 0xee, sizeof(request));
+    memset(args, 0xee, sizeof(args));
+    if (resp_take(at, seen, limits, &room, &request, 1) == 0) {
+        CHECK(room.used == 1);
+        return;
+    }
+    CHECK(whole != NULL && whole->command == request.command && whole->args_count == request.args_count);
+    CHECK(whole->name.data == request.name.data && whole->name.bytes == request.name.bytes);
+    CHECK(whole->wire_bytes == request.wire_bytes && request.correlation == 0 && request.error == NULL);
+    CHECK(request.args == args + 1 && room.used == 1 + request.args_count);
+    for (uint32_t i = 0; i < request.args_count; i++) {
+        CHECK(request.args[i].kind == ARG_BYTES);
+        CHECK(whole->args[i].bytes.data == request.args[i].bytes.data);
+        CHECK(whole->args[i].bytes.bytes == request.args[i].bytes.bytes);
+    }
+    takes++;
+}
+
 /* What must hold between two calls: nothing is looked at again, and `wanted` does not exceed what may arrive. */
 static void
 state_check(const struct resp_state *before, const struct resp_state *state, size_t seen, size_t bytes_max)
@@ -88,6 +114,7 @@ drive(struct slice wire, size_t first, size_t step, bool wanted, const struct de
         outcome->status = resp_decode(&state, spans, at, seen, limits, &room, &request);
         outcome->error = outcome->status == CODEC_MALFORMED ? request.error : NULL;
         calls++;
+        take_check(at, seen, limits, outcome->status == CODEC_OK && *at == '*' ? &request : NULL);
         if (outcome->status == CODEC_OK) {
             CHECK(request.args == args + 3 && room.used == 3 + request.args_count);
             CHECK(memcmp(&state, &(struct resp_state){ 0 }, sizeof(state)) == 0);
@@ -151,4 +178,10 @@ uint64_t
 resp_driver_calls(void)
 {
     return calls;
+}
+
+uint64_t
+resp_driver_takes(void)
+{
+    return takes;
 }

@@ -1,4 +1,5 @@
-/* resp_driver.h - resp_decode() against a guard page, in one piece or in pieces. For tests and the fuzz target. */
+/* resp_driver.h - resp_decode() against a guard page, in one piece or in pieces, and resp_take() on the same bytes. For
+ * tests and the fuzz target. */
 #pragma once
 #include "codec/resp.h"
 
@@ -36,3 +37,6 @@ bool resp_outcome_equal(const struct resp_outcome *a, const struct resp_outcome 
 
 /* Calls made by the last drive. */
 uint64_t resp_driver_calls(void);
+
+/* Requests that resp_take() took as well, since the start. */
+uint64_t resp_driver_takes(void);

@@ -299,6 +299,91 @@ a_pipeline_with_a_trailing_echo_decodes_to_the_same_six_requests_at_every_cut(vo
     }
 }
 
+/* What resp_take() takes of a wire, and where it leaves off. Whatever it takes, the driver has compared. */
+static const struct take_row {
+    const char *name;
+    struct slice wire;
+    uint32_t args_max, max, room;
+    uint32_t taken;
+} take_rows[] = {
+    { "nothing", ROW(""), 8, 4, 32, 0 },
+    { "a head that is not all there", ROW("*1\r\n$4\r"), 8, 4, 32, 0 },
+    { "a name that is not all there", ROW("*1\r\n$4\r\nPING\r"), 8, 4, 32, 0 },
+    { "an argument that is not all there", ROW("*2\r\n$3\r\nGET\r\n$1\r\nk\r"), 8, 4, 32, 0 },
+    { "an argument's line that is not all there", ROW("*2\r\n$3\r\nGET\r\n$1"), 8, 4, 32, 0 },
+    { "a whole request before half of one", ROW("*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPIN"), 8, 4, 32, 1 },
+    { "inline", ROW("PING\r\nPING\r\nPING\r\n"), 8, 4, 32, 0 },
+    { "an inline request behind another", ROW("*1\r\n$4\r\nPING\r\nPING\r\n"), 8, 4, 32, 1 },
+    { "nothing asked for", ROW("*0\r\n*1\r\n$4\r\nPING\r\n"), 8, 4, 32, 0 },
+    { "an empty name", ROW("*1\r\n$0\r\n\r\n"), 8, 4, 32, 0 },
+    { "a name of 9 bytes", ROW("*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\nc\r\n"), 8, 4, 32, 1 },
+    { "a name of 10 bytes", ROW("*2\r\n$10\r\nPSUBSCRIBE\r\n$1\r\nc\r\n"), 8, 4, 32, 0 },
+    { "an unknown name", ROW("*1\r\n$5\r\nNOSUC\r\n*1\r\n$4\r\nPING\r\n"), 8, 4, 32, 2 },
+    { "at most what is asked for", ROW("*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n"), 8, 1, 32, 1 },
+    { "none asked for", ROW("*1\r\n$4\r\nPING\r\n"), 8, 0, 32, 0 },
+    { "nothing behind a barrier", ROW("*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n*1\r\n$4\r\nPING\r\n"), 8, 4, 32, 1 },
+    { "eight arguments",
+      ROW("*9\r\n$3\r\nDEL\r\n$1\r\na\r\n$1\r\nb\r\n$1\r\nc\r\n$1\r\nd\r\n$1\r\ne\r\n$1\r\nf\r\n$1\r\ng\r\n$"
+          "1\r\nh\r\n"),
+      8, 4, 32, 1 },
+    { "one argument more than the limit", ROW("*3\r\n$3\r\nDEL\r\n$1\r\na\r\n$1\r\nb\r\n"), 1, 4, 32, 0 },
+    { "as many arguments as the limit", ROW("*3\r\n$3\r\nDEL\r\n$1\r\na\r\n$1\r\nb\r\n"), 2, 4, 32, 1 },
+    { "room for the arguments of one", ROW("*2\r\n$3\r\nGET\r\n$1\r\na\r\n*2\r\n$3\r\nGET\r\n$1\r\nb\r\n"), 8, 4, 8,
+      1 },
+    { "no room", ROW("*2\r\n$3\r\nGET\r\n$1\r\na\r\n"), 8, 4, 7, 0 },
+};
+
+static void
+the_common_form_is_taken_and_nothing_else(void)
+{
+    static struct arg args[LIMIT_REQUEST_ARGS];
+    struct request requests[4];
+    for (uint32_t i = 0; i < ARRAY_COUNT(take_rows); i++) {
+        const struct take_row *row = &take_rows[i];
+        struct decode_limits limits = { row->args_max, LIMIT_VALUE_BYTES, LIMIT_REQUEST_BYTES };
+        struct arg_room room = { args, 0, row->room };
+        uint32_t taken = resp_take(row->wire.data, row->wire.bytes, &limits, &room, requests, row->max);
+        if (taken != row->taken) {
+            fprintf(stderr, "%s: %u\n", row->name, taken);
+            CU_FAIL("wrong count");
+        }
+    }
+}
+
+static void
+a_value_of_up_to_999_bytes_is_taken(void)
+{
+    static struct arg args[LIMIT_REQUEST_ARGS];
+    static char wire[2048];
+    static const uint32_t sizes[] = { 0, 1, 9, 10, 11, 99, 100, 101, 998, 999, 1000, 1001 };
+    for (uint32_t i = 0; i < ARRAY_COUNT(sizes); i++) {
+        int bytes = sprintf(wire, "*2\r\n$4\r\nECHO\r\n$%u\r\n%0*d\r\n", sizes[i], (int)sizes[i], 0);
+        if (sizes[i] == 0) {
+            bytes = sprintf(wire, "*2\r\n$4\r\nECHO\r\n$0\r\n\r\n");
+        }
+        struct arg_room room = { args, 0, ARRAY_COUNT(args) };
+        struct request request;
+        uint32_t taken = resp_take((uint8_t *)wire, (size_t)bytes, &resp_limits_full, &room, &request, 1);
+        CU_ASSERT_EQUAL(taken, sizes[i] <= 999);
+        CU_ASSERT(taken == 0 || args[0].bytes.bytes == sizes[i]);
+        const struct resp_outcome *outcome =
+            resp_drive(slice_of(wire, (size_t)bytes), (size_t)bytes, 0, &resp_limits_full);
+        CU_ASSERT(outcome->status == CODEC_OK && outcome->words[1].bytes == sizes[i]);
+    }
+}
+
+static void
+tight_limits_are_left_to_the_whole_decoder(void)
+{
+    static struct arg args[LIMIT_REQUEST_ARGS];
+    static const struct decode_limits tight[] = { { 8, 998, LIMIT_REQUEST_BYTES }, { 8, LIMIT_VALUE_BYTES, 1000 } };
+    for (uint32_t i = 0; i < ARRAY_COUNT(tight); i++) {
+        struct arg_room room = { args, 0, ARRAY_COUNT(args) };
+        struct request request;
+        CU_ASSERT_EQUAL(resp_take((const uint8_t *)"*1\r\n$4\r\nPING\r\n", 14, &tight[i], &room, &request, 1), 0);
+    }
+}
+
 static void
 only_quoted_words_are_written_to(void)
 {
@@ -325,11 +410,15 @@ main(void)
     CU_ADD_TEST(suite, any_flipped_byte_gives_one_outcome_however_it_is_cut);
     CU_ADD_TEST(suite, a_pipeline_with_a_trailing_echo_decodes_to_the_same_six_requests_at_every_cut);
     CU_ADD_TEST(suite, only_quoted_words_are_written_to);
+    CU_ADD_TEST(suite, the_common_form_is_taken_and_nothing_else);
+    CU_ADD_TEST(suite, a_value_of_up_to_999_bytes_is_taken);
+    CU_ADD_TEST(suite, tight_limits_are_left_to_the_whole_decoder);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     resp_driver_open(64 * KIB);
     CU_basic_run_tests();
+    bool compared = resp_driver_takes() > 1000; /* or resp_take() was compared with nothing */
     resp_driver_close();
     unsigned failures = CU_get_number_of_failures();
     CU_cleanup_registry();
-    return failures != 0;
+    return failures != 0 || !compared;
 }

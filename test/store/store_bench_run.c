@@ -66,16 +66,14 @@ burst(struct bench_lcore *lcore, enum bench_operation operation, uint32_t count)
 {
     uint8_t texts[BENCH_BURST_MAX][WORKLOAD_KEY_BYTES];
     struct slice keys[BENCH_BURST_MAX];
+    const struct slice *pointers[BENCH_BURST_MAX] = { NULL };
     uint64_t hashes[BENCH_BURST_MAX];
     struct store_member *member = lcore->member;
     for (uint32_t i = 0; i < count; i++) {
         keys[i] = workload_key(texts[i], lcore->samples[(lcore->next + i) % SAMPLES]);
-        hashes[i] = store_hash(lcore->bench->store, keys[i]);
-        store_prefetch_bucket(member, hashes[i]);
+        pointers[i] = &keys[i];
     }
-    for (uint32_t i = 0; i < count; i++) {
-        store_prefetch_record(member, hashes[i]);
-    }
+    store_prefetch(member, pointers, hashes, count);
     for (uint32_t i = 0; i < count; i++) {
         if (operation == BENCH_SET || (operation == BENCH_MIX && (lcore->next + i) % 10 == 0)) {
             put(lcore->bench, member, keys[i], hashes[i], "fedcba9876543210fedcba9876543210");
