@@ -19,7 +19,7 @@ static const char usage[] =
     "\n"
     "  --quick             few samples: shows that everything runs, not where we stand\n"
     "  --runs N            of each measurement; medians are printed (5, at most 15)\n"
-    "  --only GROUP[,...]  depth1, flight, process\n"
+    "  --only GROUP[,...]  depth1, flight, process, store\n"
     "  --sluiced PATH      (beside this program)\n"
     "  --redis PATH        redis-server (build/peers, then PATH)\n"
     "  --server-cpu N, --client-cpu N  (the first two allowed)\n"
@@ -297,7 +297,9 @@ groups_run(struct goals *goals)
     static const struct {
         const char *name;
         void (*run)(struct goals *goals);
-    } groups[] = { { "depth1", goals_depth1 }, { "flight", goals_flight }, { "process", goals_process } };
+    } groups[] = {
+        { "depth1", goals_depth1 }, { "flight", goals_flight }, { "process", goals_process }, { "store", goals_store }
+    };
     for (size_t i = 0; i < ARRAY_COUNT(groups) && !machine_interrupted(); i++) {
         if (group_chosen(goals, groups[i].name)) {
             groups[i].run(goals);

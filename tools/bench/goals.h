@@ -46,3 +46,5 @@ void goals_depth1(struct goals *goals);
 void goals_flight(struct goals *goals);
 /* System calls, memory, start, lcores. */
 void goals_process(struct goals *goals);
+/* The store alone, as store-bench measures it. */
+void goals_store(struct goals *goals);

@@ -1,0 +1,127 @@
+/* goals_store.c - the store alone: store-bench, a program of the tests, measures and this judges. */
+#include "tools/bench/goals.h"
+#include "tools/bench/machine.h"
+#include "tools/bench/stats.h"
+
+#define STORE_BENCH "test/store/store-bench"
+#define BENCH_S     300
+
+/* One row of store-bench. False: `why`. */
+struct store_row {
+    double ns, million_per_second, instructions, resident_bytes;
+};
+
+static bool
+store_bench(const struct goals *goals, const char *keys, const char *operation, const char *lcores, const char *more,
+            struct store_row *row, char *why, size_t why_bytes)
+{
+    static char output[4096];
+    char path[320];
+    if (!goals_path_beside(goals, STORE_BENCH, path, sizeof(path))) {
+        snprintf(why, why_bytes, "the tests are not built: meson configure -Dtests=true");
+        return false;
+    }
+    const char *const argv[] = { path,
+                                 "--csv",
+                                 "--distribution",
+                                 "uniform",
+                                 "--burst",
+                                 "16",
+                                 "--keys",
+                                 keys,
+                                 "--operations",
+                                 operation,
+                                 "--lcores",
+                                 lcores,
+                                 "--seconds",
+                                 goals->quick ? "0.05" : "1",
+                                 more,
+                                 NULL };
+    int cpu = strcmp(lcores, "1") == 0 ? goals->server_cpu : -1;
+    if (!program_run(argv, cpu, BENCH_S, output, sizeof(output), why, why_bytes)) {
+        return false;
+    }
+    const char *line = strchr(output, '\n'); /* behind the names of the columns */
+    if (line == NULL || sscanf(line + 1, "%*[^,],%*[^,],%*[^,],%*[^,],%*[^,],%*[^,],%lf,%lf,%lf,%lf", &row->ns,
+                               &row->million_per_second, &row->instructions, &row->resident_bytes) != 4) {
+        snprintf(why, why_bytes, "store-bench did not print a row");
+        return false;
+    }
+    return true;
+}
+
+/* Time and memory come from the same runs. */
+static void
+get_rows(struct goals *goals, const char *keys, double must_ns, double stretch_ns)
+{
+    char what[128], why[SERVER_WHY_BYTES];
+    double ns[GOALS_RUNS_MAX], resident[GOALS_RUNS_MAX];
+    struct store_row row;
+    snprintf(what, sizeof(what), "in process, the store's part of a GET, bursts of 16, %s keys", keys);
+    for (uint32_t i = 0; i < goals->runs; i++) {
+        if (machine_interrupted() || !store_bench(goals, keys, "get", "1", NULL, &row, why, sizeof(why))) {
+            goal_not_here(goals, what, machine_interrupted() ? "interrupted" : why);
+            return;
+        }
+        ns[i] = row.ns;
+        resident[i] = row.resident_bytes;
+    }
+    goal_measured(goals, what, GOAL_AT_MOST, must_ns, stretch_ns, median_of(ns, goals->runs), " ns", "");
+    if (goals->quick) {
+        return; /* so few keys hide behind the pages that were populated ahead */
+    }
+    snprintf(what, sizeof(what), "resident bytes an entry, 48-byte payload, %s entries in process: string", keys);
+    goal_measured(goals, what, GOAL_AT_MOST, 100, 80, median_of(resident, goals->runs), " B", "");
+}
+
+static void
+instructions_row(struct goals *goals)
+{
+    static const char what[] = "user instructions of the store's part of a GET, bursts of 16, callgrind";
+    char why[SERVER_WHY_BYTES] = "";
+    struct store_row row;
+    if (!store_bench(goals, "10000", "get", "1", "--instructions", &row, why, sizeof(why)) || row.instructions == 0) {
+        goal_not_here(goals, what, why[0] != '\0' ? why : "valgrind did not run");
+        return;
+    }
+    goal_measured(goals, what, GOAL_AT_MOST, 700, 400, row.instructions, "", "");
+}
+
+static void
+lcores_row(struct goals *goals, const char *operation)
+{
+    char what[128], why[SERVER_WHY_BYTES], detail[64];
+    const char *keys = goals->quick ? "10000" : "1000000";
+    double ratios[GOALS_RUNS_MAX];
+    struct store_row one, two;
+    snprintf(what, sizeof(what), "two lcores on distinct keys, %s in the store, against one lcore",
+             strcmp(operation, "get") == 0 ? "GET" : "SET");
+    if (machine_cpu_count() < 2) {
+        goal_not_here(goals, what, "needs 2 CPUs");
+        return;
+    }
+    for (uint32_t i = 0; i < goals->runs; i++) {
+        if (machine_interrupted() || !store_bench(goals, keys, operation, "1", "--distinct", &one, why, sizeof(why)) ||
+            !store_bench(goals, keys, operation, "2", "--distinct", &two, why, sizeof(why))) {
+            goal_not_here(goals, what, machine_interrupted() ? "interrupted" : why);
+            return;
+        }
+        ratios[i] = two.million_per_second / one.million_per_second;
+    }
+    snprintf(detail, sizeof(detail), "the last: %.1f to %.1f M/s", one.million_per_second, two.million_per_second);
+    goal_measured(goals, what, GOAL_AT_LEAST, 1.8, 1.95, median_of(ratios, goals->runs), "x", detail);
+}
+
+void
+goals_store(struct goals *goals)
+{
+    get_rows(goals, goals->quick ? "10000" : "1000000", 100, 50);
+    if (!goals->quick) {
+        get_rows(goals, "10000000", 150, 90);
+    }
+    if (!machine_interrupted()) {
+        instructions_row(goals);
+        lcores_row(goals, "get");
+        lcores_row(goals, "set");
+    }
+}
