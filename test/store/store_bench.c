@@ -203,19 +203,26 @@ row_print(const struct options *options, const struct bench *bench, const struct
     case FORMAT_TABLE:
         printf("  %-3s %-7s %u lcore%s burst %2u  %7.1f ns  %7.2f M/s", operation, distribution, row->lcores,
                row->lcores == 1 ? ", " : "s,", row->burst, row->ns, row->million_second);
-        printf(instructions != 0 ? "  %6.0f instructions\n" : "\n", instructions);
+        if (instructions != 0) {
+            printf("  %6.0f instructions", instructions);
+        }
+        if (row->waits >= 0.01) {
+            printf("  %.2f turns waited", row->waits);
+        }
+        printf("\n");
         break;
     case FORMAT_CSV:
-        printf("%" PRIu64 ",%s,%s,%u,%s,%u,%.1f,%.3f,%.0f,%.1f,%.1f,%.1f,%.1f\n", bench->keys, operation, distribution,
-               row->lcores, sharing, row->burst, row->ns, row->million_second, instructions, bench->resident,
-               bench->records, bench->index, bench->slack);
+        printf("%" PRIu64 ",%s,%s,%u,%s,%u,%.1f,%.3f,%.2f,%.0f,%.1f,%.1f,%.1f,%.1f\n", bench->keys, operation,
+               distribution, row->lcores, sharing, row->burst, row->ns, row->million_second, row->waits, instructions,
+               bench->resident, bench->records, bench->index, bench->slack);
         break;
     case FORMAT_JSON:
         printf("{\"keys\":%" PRIu64 ",\"operation\":\"%s\",\"distribution\":\"%s\",\"lcores\":%u,\"keys_are\":\"%s\","
-               "\"burst\":%u,\"ns\":%.1f,\"million_per_second\":%.3f,\"instructions\":%.0f,\"resident_bytes\":%.1f,"
+               "\"burst\":%u,\"ns\":%.1f,\"million_per_second\":%.3f,\"turns_waited\":%.2f,\"instructions\":%.0f,"
+               "\"resident_bytes\":%.1f,"
                "\"record_bytes\":%.1f,\"index_bytes\":%.1f,\"slack_bytes\":%.1f}\n",
                bench->keys, operation, distribution, row->lcores, sharing, row->burst, row->ns, row->million_second,
-               instructions, bench->resident, bench->records, bench->index, bench->slack);
+               row->waits, instructions, bench->resident, bench->records, bench->index, bench->slack);
         break;
     }
     fflush(stdout);
@@ -285,7 +292,8 @@ main(int argc, char **argv)
         options.lcores = (struct list){ { 1 }, 1 };
     }
     if (options.format == FORMAT_CSV) {
-        printf("keys,operation,distribution,lcores,keys_are,burst,ns,million_per_second,instructions,resident_bytes,"
+        printf("keys,operation,distribution,lcores,keys_are,burst,ns,million_per_second,turns_waited,instructions,"
+               "resident_bytes,"
                "record_bytes,index_bytes,slack_bytes\n");
     }
     for (uint32_t k = 0; k < options.keys.count; k++) {

@@ -36,6 +36,8 @@ struct bench_row {
     /* results */
     double ns;             /* of an lcore's CPU, an operation */
     double million_second; /* operations of all lcores by the wall's clock */
+    double waits;          /* turns spent waiting, an operation: for memory, or for another lcore to quiesce. Many of
+                              them, and `ns` with them, mean that an lcore was not running */
 };
 
 /* Open a store for `lcores` members and put `keys` keys of 16 bytes with values of 32 bytes into it. Without `managed`

@@ -17,7 +17,7 @@ struct bench_lcore {
     uint32_t index;
     uint32_t *samples;
     uint64_t next; /* sample */
-    uint64_t ops, found, sets;
+    uint64_t ops, found, sets, waits;
     double cpu_s;
 };
 
@@ -50,10 +50,12 @@ turn(struct store_member *member)
 }
 
 static inline void
-put(struct bench *bench, struct store_member *member, struct slice key, uint64_t hash, const char *value)
+put(struct bench *bench, struct store_member *member, struct slice key, uint64_t hash, const char *value,
+    uint64_t *waits)
 {
     struct put put = { key, value };
     while (UNLIKELY(store_update(member, key, hash, put_change, &put) != STORE_OK)) {
+        ++*waits;
         if (!bench->managed) {
             store_manage(bench->store);
         }
@@ -76,7 +78,7 @@ burst(struct bench_lcore *lcore, enum bench_operation operation, uint32_t count)
     store_prefetch(member, pointers, hashes, count);
     for (uint32_t i = 0; i < count; i++) {
         if (operation == BENCH_SET || (operation == BENCH_MIX && (lcore->next + i) % 10 == 0)) {
-            put(lcore->bench, member, keys[i], hashes[i], "fedcba9876543210fedcba9876543210");
+            put(lcore->bench, member, keys[i], hashes[i], "fedcba9876543210fedcba9876543210", &lcore->waits);
             lcore->sets++;
         } else {
             const struct record *record = store_find(member, keys[i], hashes[i]);
@@ -117,7 +119,7 @@ __attribute__((noinline)) static void
 bench_warm(struct bench_lcore *lcore)
 {
     bursts_run(lcore, WARM_BURSTS);
-    lcore->ops = lcore->found = lcore->sets = 0;
+    lcore->ops = lcore->found = lcore->sets = lcore->waits = 0;
 }
 
 /* What callgrind collects: --toggle-collect=bench_bursts. */
@@ -170,7 +172,7 @@ bench_measure(struct bench *bench, struct bench_row *row)
 {
     struct bench_lcore lcores[BENCH_LCORES_MAX] = { 0 };
     pthread_t threads[BENCH_LCORES_MAX];
-    uint64_t ops = 0;
+    uint64_t ops = 0, waits = 0;
     double cpu_s = 0;
     CHECK(row->lcores <= BENCH_LCORES_MAX && row->burst >= 1 && row->burst <= BENCH_BURST_MAX);
     store_relaxed(&lcores_ready, 0u);
@@ -188,11 +190,13 @@ bench_measure(struct bench *bench, struct bench_row *row)
         CHECK(pthread_join(threads[i], NULL) == 0);
         CHECK(lcores[i].found + lcores[i].sets == lcores[i].ops); /* every key was there */
         ops += lcores[i].ops;
+        waits += lcores[i].waits;
         cpu_s += lcores[i].cpu_s;
         free(lcores[i].samples);
     }
     double wall_s = row->ops != 0 ? workload_wall_s() - begun : row->seconds;
     row->ns = cpu_s * 1e9 / (double)ops;
+    row->waits = (double)waits / (double)ops;
     row->million_second = (double)ops / wall_s / 1e6;
 }
 
@@ -214,11 +218,12 @@ bench_load(struct bench *bench)
 {
     struct store_member *member = bench->members[0];
     uint8_t text[WORKLOAD_KEY_BYTES];
+    uint64_t waits = 0;
     double begun = workload_cpu_s();
     store_online(member);
     for (uint64_t n = 0; n < bench->keys; n++) {
         struct slice key = workload_key(text, n);
-        put(bench, member, key, store_hash(bench->store, key), "0123456789abcdef0123456789abcdef");
+        put(bench, member, key, store_hash(bench->store, key), "0123456789abcdef0123456789abcdef", &waits);
         if (n % LOAD_BURST == LOAD_BURST - 1) {
             turn(member);
         }
