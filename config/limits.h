@@ -23,7 +23,7 @@
     X(LIMIT_OUTPUT_HARD_BYTES, 32 * MIB, "bytes", "pending output above which a session is disconnected")              \
     X(LIMIT_LCORES, 48, "lcores", "with the helpers they are the store's 64 members")                                  \
     X(LIMIT_MEMBERS, 64, "members", "store members: 6 bits of a stamp")                                                \
-    X(LIMIT_PORTS, 8, "ports", "ports of one lcore")                                                                   \
+    X(LIMIT_PORTS, 8, "ports", "entries of the list ports")                                                            \
     X(LIMIT_SESSIONS_PER_LCORE, 16384, "sessions", "sessions of one lcore, all ports together")                        \
     X(LIMIT_CHANNEL_BYTES, 65535, "bytes", "a channel's name: a key in the channel index")                             \
     X(LIMIT_CHANNELS_PER_SESSION, 1024, "channels", "subscriptions of one session")                                    \
@@ -35,6 +35,8 @@
     X(LIMIT_BURST_ARGS, 2048, "arguments", "arguments of one burst, all requests together")                            \
     X(LIMIT_MAIL_SLOTS, 1024, "messages", "mail ring between two threads")                                             \
     X(LIMIT_FRAME_BYTES, 8192, "bytes", "a fabric frame: efa-direct carries about one MTU")                            \
+    X(LIMIT_ETHERNET_HALF_OPEN, 1024, "connections", "whose SYN is not yet answered; the oldest makes room")           \
+    X(LIMIT_ETHERNET_LEAVING, 2048, "connections", "closed by us, not yet by the peer; the oldest makes room")         \
     X(LIMIT_CTL_LINE_BYTES, 64 * KIB, "bytes", "one line on the management socket")                                    \
     X(LIMIT_CTL_CLIENTS, 64, "clients", "connections of the management socket; more are refused with a line")          \
     X(LIMIT_CTL_OUTPUT_BYTES, 4 * MIB, "bytes", "unread replies of a management client; more disconnects")             \

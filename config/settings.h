@@ -14,16 +14,31 @@
 enum idle_policy { IDLE_SPIN, IDLE_YIELD, IDLE_ADAPTIVE };
 enum port_type { PORT_FABRIC, PORT_ETHERNET };
 
+#define SETTINGS_LISTEN_MAX 8
+
 /* One entry of the list `ports`. */
 struct port_settings {
     enum port_type type;
-    char name[32];     /* unique; default: the provider */
-    char provider[32]; /* fabric: "shm", "net", "tcp;ofi_rxm", "udp;ofi_rxd", "efa", "efa-direct" */
-    char node[64];     /* fabric: local address to bind; "" = the provider's choice */
-    char domain[64];   /* fabric: device; "" = first */
-    char send[16];     /* "auto", "inject", "send" */
-    uint64_t rx_slots, tx_slots, sessions, frame_bytes; /* 0 = the default */
+    char name[32];     /* unique; default: the provider, or "ethernet" */
+    uint64_t sessions; /* 0 = the default */
+
+    /* fabric */
+    char provider[32];                        /* "shm", "net", "tcp;ofi_rxm", "udp;ofi_rxd", "efa", "efa-direct" */
+    char node[64];                            /* local address to bind; "" = the provider's choice */
+    char domain[64];                          /* device; "" = first */
+    char send[16];                            /* "auto", "inject", "send" */
+    uint64_t rx_slots, tx_slots, frame_bytes; /* 0 = the default */
     uint64_t lease_ms;
+
+    /* ethernet */
+    char device[SETTING_TEXT_BYTES];
+    char eal[SETTING_TEXT_BYTES]; /* "" = nothing beyond what is derived */
+    uint8_t address[4], gateway[4], mac[6];
+    uint32_t prefix_bits;
+    bool has_gateway, has_mac;
+    uint64_t mtu, rx_descriptors, tx_descriptors, lcore;
+    uint16_t listen[SETTINGS_LISTEN_MAX]; /* none = auto, until settings_resolve() */
+    uint32_t listen_count;
 };
 
 /* One entry of the list `users`; user 0 is "default" and exists when auth.password is set. */
@@ -80,7 +95,7 @@ struct settings {
     struct address addresses[SETTINGS_ADDRESSES_MAX]; /* of streams.address */
     uint32_t address_count;
     uint32_t management_mode_bits, streams_unix_mode_bits;
-    bool exposed; /* a stream address is beyond loopback */
+    bool exposed; /* a stream address is beyond loopback, or there is an ethernet port */
 
     enum setting_origin origins[SETTINGS_COUNT];
     char places[SETTINGS_COUNT][SETTING_PLACE_BYTES]; /* "file:line" of those by a file, for messages */

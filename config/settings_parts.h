@@ -53,9 +53,23 @@ bool settings_parse_users(const config_setting_t *list, struct settings *out, un
                           size_t why_bytes);
 extern const struct setting port_settings_table[], user_settings_table[];
 extern const size_t port_settings_count, user_settings_count;
+/* Whether a row is one of this kind of port. */
+bool port_setting_applies(enum port_type type, const struct setting *setting);
 /* A port's value as setting_print() does. */
 const char *port_setting_print(const struct port_settings *port, const struct setting *setting,
                                char out[SETTING_PRINT_BYTES]);
+
+/* ---- settings_ethernet.c: texts of an ethernet port; false with a sentence in `why` ---- */
+
+bool ethernet_parse_address(const char *text, struct port_settings *port, char *why, size_t why_bytes);
+bool ethernet_parse_gateway(const char *text, struct port_settings *port, char *why, size_t why_bytes);
+bool ethernet_parse_mac(const char *text, struct port_settings *port, char *why, size_t why_bytes);
+bool ethernet_parse_listen(const char *text, struct port_settings *port, char *why, size_t why_bytes);
+/* The same values as text again. */
+void ethernet_print_address(const struct port_settings *port, char out[SETTING_PRINT_BYTES]);
+void ethernet_print_gateway(const struct port_settings *port, char out[SETTING_PRINT_BYTES]);
+void ethernet_print_mac(const struct port_settings *port, char out[SETTING_PRINT_BYTES]);
+void ethernet_print_listen(const struct port_settings *port, char out[SETTING_PRINT_BYTES]);
 
 /* Text, or "#" and 64 hex digits, into a digest. False: `why` without a place. The text itself is never in `why`. */
 bool password_parse(const char *text, uint8_t sha256[32], char *why, size_t why_bytes);

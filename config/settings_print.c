@@ -63,6 +63,9 @@ print_ports(const struct settings *settings, FILE *out)
     for (uint32_t i = 0; i < settings->port_count; i++) {
         fputs("  {", out);
         for (size_t row = 0; row < port_settings_count; row++) {
+            if (!port_setting_applies(settings->ports[i].type, &port_settings_table[row])) {
+                continue;
+            }
             fputc(' ', out);
             print_value(out, &port_settings_table[row],
                         port_setting_print(&settings->ports[i], &port_settings_table[row], value));

@@ -107,6 +107,29 @@ check_cpus(struct settings *settings, char *why, size_t why_bytes)
     return true;
 }
 
+static const struct port_settings *
+ethernet_port(const struct settings *settings)
+{
+    for (uint32_t i = 0; i < settings->port_count; i++) {
+        if (settings->ports[i].type == PORT_ETHERNET) {
+            return &settings->ports[i];
+        }
+    }
+    return NULL;
+}
+
+static bool
+check_port_lcore(const struct settings *settings, char *why, size_t why_bytes)
+{
+    const struct port_settings *port = ethernet_port(settings);
+
+    if (port != NULL && port->lcore >= settings->cpu_count) {
+        return complain(why, why_bytes, "ports: \"%s\" wants lcore %llu, expected at most %u: lcores.cpus has %u",
+                        port->name, (unsigned long long)port->lcore, settings->cpu_count - 1, settings->cpu_count);
+    }
+    return true;
+}
+
 /* Numbers are the machine's when all of them are allowed, else they count within the allowed set: the same file works
  * in a container that was given CPUs 8 to 11. */
 static bool
@@ -117,7 +140,7 @@ resolve_cpus(struct settings *settings, const struct host *host, char *why, size
 
     if (strcmp(settings->lcores_cpus, "auto") == 0) {
         cpus_auto(settings, host);
-        return true;
+        return check_port_lcore(settings, why, why_bytes);
     }
     for (uint32_t i = 0; i < settings->cpu_count; i++) {
         absolute = absolute && cpu_is_allowed(host, settings->cpus[i]);
@@ -133,7 +156,7 @@ resolve_cpus(struct settings *settings, const struct host *host, char *why, size
         }
         settings->cpus[i] = host->cpus[settings->cpus[i]];
     }
-    return true;
+    return check_port_lcore(settings, why, why_bytes);
 }
 
 /* Two listeners would want the same port of the same address. */
@@ -232,16 +255,35 @@ resolve_mode(const struct settings *settings, enum setting_id id, const char *te
     return true;
 }
 
+static bool
+resolve_ethernet(struct settings *settings)
+{
+    for (uint32_t i = 0; i < settings->port_count; i++) {
+        struct port_settings *port = &settings->ports[i];
+        if (port->type == PORT_ETHERNET && port->listen_count == 0) {
+            port->listen[port->listen_count++] = settings->streams_port == 0 ? 6379 : (uint16_t)settings->streams_port;
+        }
+    }
+    settings->exposed = settings->exposed || ethernet_port(settings) != NULL;
+    return true;
+}
+
 /* What only several settings together can show. */
 static bool
 check_together(const struct settings *settings, char *why, size_t why_bytes)
 {
-    bool streams = settings->address_count > 0 || settings->streams_unix[0] != '\0';
+    bool streams = settings->address_count > 0 || settings->streams_unix[0] != '\0' || ethernet_port(settings) != NULL;
 
     if (!streams) {
         return complain_about(settings, SETTING_ID_streams_address, why, why_bytes,
                               "is empty and so is streams.unix, expected one of them: nobody could connect%s",
                               settings->port_count ? ", and fabric ports are attached to by a stream" : "");
+    }
+    if (ethernet_port(settings) != NULL && settings->protected_mode && settings->user_count == 0) {
+        return complain(why, why_bytes,
+                        "ports: \"%s\" is beyond loopback and there is no password, expected auth.password or users, "
+                        "or auth.protected_mode = false",
+                        ethernet_port(settings)->name);
     }
     if (settings->exposed && settings->protected_mode && settings->user_count == 0) {
         return complain_about(settings, SETTING_ID_streams_address, why, why_bytes,
@@ -267,7 +309,7 @@ resolve_anywhere(struct settings *settings, char *why, size_t why_bytes)
                         &settings->streams_unix_mode_bits, why, why_bytes) &&
            check_path(settings, SETTING_ID_management_socket, settings->management_socket, why, why_bytes) &&
            check_path(settings, SETTING_ID_streams_unix, settings->streams_unix, why, why_bytes) &&
-           check_together(settings, why, why_bytes);
+           check_together(settings, why, why_bytes) && resolve_ethernet(settings);
 }
 
 int

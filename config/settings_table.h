@@ -60,24 +60,42 @@
     X(ready_format, "text", "json")
 
 /* Entries of the list `ports`: X(field of struct port_settings, "name", kind, default, min, max, help). A default of ""
- * must be given; sizes and counts of "auto" are 0: the port decides. */
-#define PORT_SETTINGS_TABLE(X)                                                                                         \
-    X(type, "type", CHOICE, "", 0, 0, "kind of port: fabric")                                                          \
-    X(name, "name", TEXT, "auto", 0, 31, "unique name for people; auto: the provider")                                 \
+ * must be given; sizes and counts of "auto" are 0: the port decides. Rows of one kind of port stand together. */
+#define PORT_SETTINGS_TABLE(X) ANY_PORT_SETTINGS(X) FABRIC_PORT_SETTINGS(X) ETHERNET_PORT_SETTINGS(X)
+
+#define ANY_PORT_SETTINGS(X)                                                                                           \
+    X(type, "type", CHOICE, "", 0, 0, "kind of port: fabric or ethernet")                                              \
+    X(name, "name", TEXT, "auto", 0, 31, "unique name for people; auto: the provider, or ethernet")                    \
+    X(sessions, "sessions", COUNT, "auto", 1, LIMIT_SESSIONS_PER_LCORE,                                                \
+      "sessions of each lcore; on a fabric each has its share of the receive slots")
+
+#define FABRIC_PORT_SETTINGS(X)                                                                                        \
     X(provider, "provider", CHOICE, "", 0, 0, "libfabric provider, exactly this one")                                  \
     X(node, "node", TEXT, "auto", 0, 63, "local address to bind; auto: the provider's choice")                         \
     X(domain, "domain", TEXT, "auto", 0, 63, "device; auto: the first")                                                \
     X(send, "send", CHOICE, "auto", 0, 0, "auto: inject what fits, else send; inject; send")                           \
     X(rx_slots, "rx_slots", COUNT, "auto", 16, 65536, "receive slots of each lcore")                                   \
     X(tx_slots, "tx_slots", COUNT, "auto", 16, 65536, "send slots of each lcore")                                      \
-    X(sessions, "sessions", COUNT, "auto", 1, LIMIT_SESSIONS_PER_LCORE,                                                \
-      "sessions of each lcore; each has its share of the receive slots")                                               \
     X(frame_bytes, "frame", SIZE, "auto", 256, LIMIT_FRAME_BYTES,                                                      \
       "largest frame; auto: 4KiB on shm, else the provider's best")                                                    \
     X(lease_ms, "lease", TIME, "10s", 100, 3600000, "a peer that is silent for so long is detached")
 
+#define ETHERNET_PORT_SETTINGS(X)                                                                                      \
+    X(device, "device", TEXT, "", 1, 200,                                                                              \
+      "PCI address, as \"0000:00:06.0\", or a virtual device of DPDK, as \"net_af_packet0,iface=veth1\"")              \
+    X(address, "address", TEXT, "", 1, 31, "IPv4 address of the port and bits of its subnet, as \"10.0.0.2/24\"")      \
+    X(gateway, "gateway", TEXT, "none", 1, 15, "IPv4 address of the gateway; none: only the subnet is reached")        \
+    X(mac, "mac", TEXT, "auto", 1, 17, "MAC address, as \"02:00:00:00:00:01\"; auto: the device's own")                \
+    X(mtu, "mtu", COUNT, "1500", 576, 9001, "bytes of the largest packet")                                             \
+    X(listen, "listen", TEXT, "auto", 1, 63, "TCP ports, comma-separated; auto: streams.port, or 6379 when that is 0") \
+    X(rx_descriptors, "rx_descriptors", COUNT, "1024", 64, 8192, "packets that the device may have received")          \
+    X(tx_descriptors, "tx_descriptors", COUNT, "1024", 64, 8192, "packets that may wait to be sent")                   \
+    X(lcore, "lcore", COUNT, "0", 0, LIMIT_LCORES - 1, "index of the lcore that polls the port and runs its sessions") \
+    X(eal, "eal", TEXT, "auto", 1, 200,                                                                                \
+      "more arguments of DPDK's EAL, each instead of the derived one of its name; auto: none")
+
 #define PORT_SETTING_CHOICES(X)                                                                                        \
-    X(type, "fabric")                                                                                                  \
+    X(type, "fabric", "ethernet")                                                                                      \
     X(provider, "shm", "net", "tcp", "tcp;ofi_rxm", "verbs;ofi_rxm", "udp;ofi_rxd", "sockets", "efa", "efa-direct")    \
     X(send, "auto", "inject", "send")
 

@@ -5,7 +5,8 @@
 #include "config/sync.h"
 #include "dataplane/counters_table.h"
 
-/* One writer, the owner: counter_add(). Readers load_relaxed(): each counter is exact, two are not one moment. */
+/* One writer, the owner: counter_add(); what a device counts is written by the management core alone. Readers
+ * load_relaxed(): each counter is exact, two are not one moment. */
 struct lcore_counters {
 #define COUNTER_FIELD(id, ...) _Atomic uint64_t id;
     _Alignas(CACHE_LINE) COUNTER_TABLE(COUNTER_FIELD)
@@ -16,6 +17,7 @@ struct lcore_counters {
     _Alignas(CACHE_LINE) _Atomic uint64_t sessions_open;
     _Atomic uint64_t sessions_fabric;
     _Atomic uint64_t channels;
+    _Atomic uint64_t ethernet_connections, ethernet_frames_held, ethernet_segments;
     _Atomic uint64_t output_bytes; /* replies not yet acknowledged, of all sessions, as of the last sweep */
 };
 static_assert(sizeof(struct lcore_counters) % CACHE_LINE == 0, "no two lcores share a line");

@@ -43,4 +43,27 @@
     X(fabric_av_inserts, "fabric_av_inserts", "calls", "addresses inserted: at most one a turn")                       \
     X(injects, "injects", "calls", "frames sent by inject")                                                            \
     X(socket_reads, "socket_reads", "calls", "recv calls")                                                             \
-    X(socket_writes, "socket_writes", "calls", "send calls")
+    X(socket_writes, "socket_writes", "calls", "send calls")                                                           \
+    X(ethernet_rx_packets, "ethernet_rx_packets", "packets", "packets received by the ethernet port")                  \
+    X(ethernet_tx_packets, "ethernet_tx_packets", "packets", "packets sent by the ethernet port")                      \
+    X(ethernet_rx_bytes, "ethernet_rx_bytes", "bytes", "bytes of packets received")                                    \
+    X(ethernet_tx_bytes, "ethernet_tx_bytes", "bytes", "bytes of packets sent")                                        \
+    X(ethernet_tx_dropped, "ethernet_tx_dropped", "packets",                                                           \
+      "packets that found no room to be sent; TCP sends them again")                                                   \
+    X(ethernet_checksum_errors, "ethernet_checksum_errors", "packets", "packets dropped for a wrong checksum")         \
+    X(ethernet_malformed, "ethernet_malformed", "packets", "packets dropped: a header or fragment that is not served") \
+    X(ethernet_retransmits, "ethernet_retransmits", "segments", "TCP segments sent again")                             \
+    X(ethernet_resets_sent, "ethernet_resets_sent", "segments", "TCP resets sent")                                     \
+    X(ethernet_half_open_evicted, "ethernet_half_open_evicted", "connections",                                         \
+      "half-open connections that made room for others")                                                               \
+    X(ethernet_leaving_evicted, "ethernet_leaving_evicted", "connections",                                             \
+      "closed connections that made room for others")                                                                  \
+    X(ethernet_refused_bytes, "ethernet_refused_bytes", "bytes",                                                       \
+      "bytes a session could not hold; its peer sends them again")                                                     \
+    X(ethernet_capture_dropped, "ethernet_capture_dropped", "packets", "copies of packets that a capture lost")        \
+    X(ethernet_rx_missed, "ethernet_rx_missed", "packets", "packets that the device dropped: not polled in time")      \
+    X(ethernet_rx_errors, "ethernet_rx_errors", "packets", "packets that the device found broken")                     \
+    X(ethernet_rx_no_frame, "ethernet_rx_no_frame", "packets", "packets for which no frame was free")                  \
+    X(ethernet_tx_errors, "ethernet_tx_errors", "packets", "packets that the device could not send")                   \
+    X(ethernet_device_resets, "ethernet_device_resets", "resets", "resets of a faulty device")                         \
+    X(ethernet_link_changes, "ethernet_link_changes", "changes", "times the link went up or down")

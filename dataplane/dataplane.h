@@ -33,8 +33,8 @@ void dataplane_drain(struct dataplane *dataplane);
 bool dataplane_stopped(const struct dataplane *dataplane);
 void dataplane_close(struct dataplane *dataplane); /* after stopped: joins threads, closes ports and store */
 
-/* About once a second: the clock follows the kernel's. Management core. */
-void dataplane_refresh_clock(struct dataplane *dataplane);
+/* About once a second: the clock follows the kernel's, devices say how they are. Management core. */
+void dataplane_refresh(struct dataplane *dataplane);
 
 /* Post from the management core and wake the lcore. False: full. */
 bool dataplane_post(struct dataplane *dataplane, uint32_t lcore, const struct mail *mail);

@@ -2,6 +2,7 @@
 #include "dataplane/channels.h"
 #include "dataplane/dataplane.h"
 #include "dataplane/polling.h"
+#include "dataplane/port_ethernet.h"
 #include "dataplane/port_fabric.h"
 #include "dataplane/port_socket.h"
 #include "dataplane/pubsub_private.h"
@@ -168,6 +169,25 @@ lcore_add_port(struct lcore *lcore, struct port *port)
     lcore->ports[lcore->port_count++] = port;
 }
 
+/* After the ports that every lcore has, which stand at the same place in each. */
+static int
+lcore_open_ethernet(struct lcore *lcore, char *why, size_t why_bytes)
+{
+    const struct settings *settings = lcore->settings;
+    for (uint32_t i = 0; i < settings->port_count; i++) {
+        struct port *port;
+        if (settings->ports[i].type != PORT_ETHERNET || settings->ports[i].lcore != lcore->index) {
+            continue;
+        }
+        int error = port_ethernet_open(lcore, &settings->ports[i], &port, why, why_bytes);
+        if (error != 0) {
+            return error;
+        }
+        lcore_add_port(lcore, port);
+    }
+    return 0;
+}
+
 static int
 lcore_open_ports(struct lcore *lcore, char *why, size_t why_bytes)
 {
@@ -190,7 +210,7 @@ lcore_open_ports(struct lcore *lcore, char *why, size_t why_bytes)
         }
         lcore_add_port(lcore, port);
     }
-    return 0;
+    return lcore_open_ethernet(lcore, why, why_bytes);
 }
 
 int
@@ -374,9 +394,17 @@ dataplane_stopped(const struct dataplane *dataplane)
 }
 
 void
-dataplane_refresh_clock(struct dataplane *dataplane)
+dataplane_refresh(struct dataplane *dataplane)
 {
     clock_refresh(&dataplane->clock);
+    for (uint32_t i = 0; i < dataplane->lcore_count; i++) {
+        struct lcore *lcore = dataplane->lcores[i];
+        for (uint32_t p = 0; p < lcore->port_count; p++) {
+            if (lcore->ports[p]->ops->refresh != NULL) {
+                lcore->ports[p]->ops->refresh(lcore->ports[p]);
+            }
+        }
+    }
 }
 
 static void

@@ -13,7 +13,7 @@
 static void
 sleep_until_woken(struct lcore *lcore)
 {
-    struct pollfd waits[LIMIT_PORTS + 1];
+    struct pollfd waits[LIMIT_PORTS + 2];
     nfds_t count = 0;
     long sleep_ns = WAITED_SLEEP_NS;
     waits[count++] = (struct pollfd){ .fd = lcore->waker.event_fd, .events = POLLIN };

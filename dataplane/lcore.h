@@ -60,7 +60,7 @@ struct lcore {
 
     struct store_member *store;
     struct memory_cache *memory;
-    struct port *ports[LIMIT_PORTS];
+    struct port *ports[LIMIT_PORTS + 1]; /* the socket port, then those of the settings: fabric first */
     uint32_t port_count;
     struct port *socket_port;
 

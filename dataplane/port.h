@@ -30,6 +30,8 @@ struct port_ops {
     /* A file descriptor that becomes readable when poll would find something, or -1: it must be polled to know. */
     int (*wait_fd)(struct port *port);
     void (*close)(struct port *port); /* boot thread, after the lcore stopped */
+    /* Management core, about once a second: what may take long. May be NULL. */
+    void (*refresh)(struct port *port);
 };
 
 struct port {

@@ -74,6 +74,9 @@ struct session {
 
 /* ---- for ports ---- */
 
+#define SESSION_REFUSAL     "-ERR max number of clients reached\r\n" /* at limits.clients */
+#define SESSION_KEEPALIVE_S 300 /* a silent TCP peer is asked after this whether it is there */
+
 /* Fill in a zeroed session and enter it in the lcore's tables. False: LIMIT_SESSIONS_PER_LCORE or limits.clients
  * reached. `trusted` ports (none today) would skip AUTH. */
 bool session_open(struct session *session, struct lcore *lcore, struct port *port);

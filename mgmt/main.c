@@ -121,7 +121,7 @@ check(const struct arguments *arguments, struct settings *settings)
     if (here[0] != '\0' || settings->port_count > 0) {
         fprintf(stderr, "sluiced: warning: %s%s%s%s\n", here[0] == '\0' ? "" : "this host cannot do it: ", here,
                 here[0] != '\0' && settings->port_count > 0 ? "; " : "",
-                settings->port_count > 0 ? "not tried: fabric ports" : "");
+                settings->port_count > 0 ? "not tried: ports" : "");
     }
     printf("%s: good\n", arguments->path == NULL ? "built-in settings" : arguments->path);
     return fflush(stdout) == 0 ? 0 : 1;

@@ -266,7 +266,7 @@ static void
 tick_second(struct mgmt *mgmt, int64_t now_ms)
 {
     metrics_tick(&mgmt->metrics);
-    dataplane_refresh_clock(mgmt->dataplane);
+    dataplane_refresh(mgmt->dataplane);
     look_for_stalled(mgmt);
     mgmt->second_ms = now_ms;
 }

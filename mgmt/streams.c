@@ -5,10 +5,8 @@
 #include <netinet/tcp.h>
 #include <unistd.h>
 
-#define ACCEPT_PER_TURN  64
-#define KEEPALIVE_IDLE_S 300
-#define PORT_TRIES       16 /* a free port must be free on every address */
-#define REFUSAL          "-ERR max number of clients reached\r\n"
+#define ACCEPT_PER_TURN 64
+#define PORT_TRIES      16 /* a free port must be free on every address */
 
 /* ---- opening ---- */
 
@@ -139,14 +137,14 @@ take_connection(struct stream_listener *from, int fd)
     uint32_t flags = from->listener.is_unix ? SOCKET_UNIX : 0;
 
     if (streams_are_full(streams)) {
-        ssize_t sent = send(fd, REFUSAL, sizeof(REFUSAL) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+        ssize_t sent = send(fd, SESSION_REFUSAL, sizeof(SESSION_REFUSAL) - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
         (void)sent; /* it is told if it can be */
         close(fd);
         streams->refused++;
         return;
     }
     if (!from->listener.is_unix) {
-        int on = 1, idle_s = KEEPALIVE_IDLE_S;
+        int on = 1, idle_s = SESSION_KEEPALIVE_S;
         setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
         setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
         setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof(idle_s));

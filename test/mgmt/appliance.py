@@ -142,7 +142,7 @@ class CommandLine(unittest.TestCase):
         result = run(SLUICED, "--check", "-c", str(ROOT / "config" / "hpc7g.conf"), "--set", "lcores.cpus=1,1000")
         self.assertEqual((result.returncode, result.stdout), (0, f"{ROOT}/config/hpc7g.conf: good\n"))
         self.assertRegex(result.stderr, r"^sluiced: warning: this host cannot do it: --set lcores\.cpus: CPU \d+ is not "
-                                        r"allowed .*; not tried: fabric ports\n$")
+                                        r"allowed .*; not tried: ports\n$")
         for setting in ("streams.address=::1,::1", "streams.unix=/" + "x" * 107, "lcores.cpus=1,1", "ports=x"):
             result = run(SLUICED, "--check", "--set", "lcores.cpus=1000", "--set", setting)
             self.assertEqual((result.returncode, result.stdout), (1, ""))
@@ -154,11 +154,11 @@ class CommandLine(unittest.TestCase):
         readme = (ROOT / "README.md").read_text()
         shown = re.search(r"^    ports = \(.*?^    \);\n    users = \(.*?^    \);\n", readme, re.MULTILINE | re.DOTALL).group()
         result = run(SLUICED, "--check", "-c", "/dev/stdin", input=shown)
-        self.assertEqual((result.returncode, result.stderr), (0, "sluiced: warning: not tried: fabric ports\n"))
+        self.assertEqual((result.returncode, result.stderr), (0, "sluiced: warning: not tried: ports\n"))
         table = (ROOT / "config" / "settings_table.h").read_text()
         lists = table[table.index("define PORT_SETTINGS_TABLE"):]
         members = re.findall(r'X\(\w+, "(\w+)", [A-Z]+, ', lists)
-        self.assertEqual(len(members), 13)
+        self.assertEqual(len(members), 23)
         behind = readme[readme.index(shown) + len(shown):]
         self.assertEqual([name for name in members if f"`{name}`" not in behind], [])
         providers = re.search(r"X\(provider, (\"shm\".*)\)", lists).group(1).split(", ")

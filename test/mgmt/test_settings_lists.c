@@ -47,10 +47,10 @@ bad_ports_say_which_and_why(void)
     } rows[] = {
         { "ports = { };", "ports: is not a list, expected ( { ... }, { ... } )" },
         { "ports = ( 1 );", "ports[0]: is not a group" },
-        { "ports = ( { } );", "ports[0]: type is missing, expected \"fabric\"" },
+        { "ports = ( { } );", "ports[0]: type is missing, expected one of \"fabric\", \"ethernet\"" },
         { "ports = ( { type = \"fabric\"; } );", "ports[0]: provider is missing, expected one of \"shm\", \"net\"" },
-        { "ports = ( { type = \"ethernet\"; provider = \"x\"; } );",
-          "type: \"ethernet\" is not known, expected \"fabric\"" },
+        { "ports = ( { type = \"ether\"; } );", "type: \"ether\" is not known, expected one of \"fabric\"" },
+        { "ports = ( { " SHM "mtu = 1500; } );", "ports[0]: mtu is not a setting of fabric ports" },
         { "ports = (\n{ " SHM "},\n{ type = \"fabric\"; provider = \"efa-diret\"; } );",
           "sluice.conf:3: ports[1]: provider: \"efa-diret\" is not known" },
         { "ports = ( { type = \"fabric\"; provider = \"efa-diret\"; } );", "did you mean \"efa-direct\"?" },
@@ -73,6 +73,124 @@ bad_ports_say_which_and_why(void)
         CU_ASSERT_EQUAL(parse_file(rows[i].text), -1);
         CU_ASSERT(why_has(rows[i].why));
     }
+}
+
+#define ETH "type = \"ethernet\"; device = \"net_ring0\"; address = \"10.0.0.2/24\"; "
+
+static void
+an_ethernet_port_is_read_with_its_defaults(void)
+{
+    static const uint8_t address[4] = { 10, 0, 0, 2 }, gateway[4] = { 10, 0, 0, 1 }, mac[6] = { 2, 0, 0, 0, 0, 0xfe };
+
+    CU_ASSERT_EQUAL(parse_file("auth: { protected_mode = false; };\nports = ( { " ETH "} );"), 0);
+    CU_ASSERT_EQUAL_FATAL(settings.port_count, 1);
+    const struct port_settings *port = &settings.ports[0];
+    CU_ASSERT_EQUAL(port->type, PORT_ETHERNET);
+    CU_ASSERT_STRING_EQUAL(port->name, "ethernet");
+    CU_ASSERT_STRING_EQUAL(port->device, "net_ring0");
+    CU_ASSERT(memcmp(port->address, address, 4) == 0);
+    CU_ASSERT_EQUAL(port->prefix_bits, 24);
+    CU_ASSERT_FALSE(port->has_gateway);
+    CU_ASSERT_FALSE(port->has_mac);
+    CU_ASSERT_EQUAL(port->mtu, 1500);
+    CU_ASSERT_EQUAL(port->rx_descriptors, 1024);
+    CU_ASSERT_EQUAL(port->tx_descriptors, 1024);
+    CU_ASSERT_EQUAL(port->listen_count, 0);
+    CU_ASSERT_STRING_EQUAL(port->eal, "");
+
+    CU_ASSERT_EQUAL(parse_file("ports = ( { " ETH
+                               "name = \"ena\"; gateway = \"10.0.0.1\"; mac = \"02:00:00:00:00:fe\"; "
+                               "mtu = 9001; listen = \"1,65535\"; rx_descriptors = 64; tx_descriptors = 8192; "
+                               "lcore = 47; sessions = 16384; eal = \"-m 64\"; } );"),
+                    0);
+    CU_ASSERT_STRING_EQUAL(port->name, "ena");
+    CU_ASSERT_TRUE(port->has_gateway);
+    CU_ASSERT(memcmp(port->gateway, gateway, 4) == 0);
+    CU_ASSERT_TRUE(port->has_mac);
+    CU_ASSERT(memcmp(port->mac, mac, 6) == 0);
+    CU_ASSERT_EQUAL(port->mtu, 9001);
+    CU_ASSERT_EQUAL_FATAL(port->listen_count, 2);
+    CU_ASSERT_EQUAL(port->listen[0], 1);
+    CU_ASSERT_EQUAL(port->listen[1], 65535);
+    CU_ASSERT_EQUAL(port->rx_descriptors, 64);
+    CU_ASSERT_EQUAL(port->tx_descriptors, 8192);
+    CU_ASSERT_EQUAL(port->lcore, 47);
+    CU_ASSERT_EQUAL(port->sessions, 16384);
+    CU_ASSERT_STRING_EQUAL(port->eal, "-m 64");
+    CU_ASSERT_EQUAL(parse_file("ports = ( { " ETH "mtu = 576; listen = \"1,2,3,4,5,6,7,8\"; } );"), 0);
+    CU_ASSERT_EQUAL(port->listen_count, 8);
+}
+
+static void
+bad_ethernet_ports_say_what_is_wrong(void)
+{
+#define ADDRESS(text) "ports = ( { type = \"ethernet\"; device = \"net_ring0\"; address = \"" text "\"; } );"
+    static const struct {
+        const char *text, *why;
+    } rows[] = {
+        { "ports = ( { type = \"ethernet\"; } );", "ports[0]: device is missing, expected printable text" },
+        { "ports = ( { type = \"ethernet\"; device = \"net_ring0\"; } );", "ports[0]: address is missing" },
+        { "ports = (\n{ " ETH "provider = \"shm\"; } );",
+          "sluice.conf:2: ports[0]: provider is not a setting of ethernet ports" },
+        { "ports = ( { " ETH "}, { " ETH "name = \"two\"; } );",
+          "ports[1]: is a second ethernet port beside ports[0]" },
+        { ADDRESS("10.0.0.2"), "address: \"10.0.0.2\" is no host's address" },
+        { ADDRESS("10.0.0.2/0"), "is no host's address" },
+        { ADDRESS("10.0.0.2/33"), "is no host's address" },
+        { ADDRESS("10.0.0.0/24"), "is no host's address" },
+        { ADDRESS("10.0.0.255/24"), "is no host's address" },
+        { ADDRESS("127.0.0.1/8"), "is no host's address" },
+        { ADDRESS("224.0.0.1/24"), "is no host's address" },
+        { ADDRESS("0.0.0.1/24"), "is no host's address" },
+        { ADDRESS("fe80::1/64"), "is no host's address" },
+        { ADDRESS("10.0.0.2/24x"), "is no host's address" },
+        { "ports = ( { " ETH "gateway = \"10.0.1.1\"; } );", "gateway: \"10.0.1.1\" is outside the port's subnet" },
+        { "ports = ( { " ETH "gateway = \"10.0.0.2\"; } );", "gateway: \"10.0.0.2\" is the port itself" },
+        { "ports = ( { " ETH "gateway = \"router\"; } );", "gateway: \"router\" is no IPv4 address" },
+        { "ports = ( { " ETH "mac = \"01:00:00:00:00:01\"; } );", "mac: \"01:00:00:00:00:01\" is no address of one" },
+        { "ports = ( { " ETH "mac = \"02:00:00:00:00\"; } );", "mac: " },
+        { "ports = ( { " ETH "mac = \"02:00:00:00:00:0g\"; } );", "mac: " },
+        { "ports = ( { " ETH "mtu = 575; } );", "mtu: \"575\" is too small" },
+        { "ports = ( { " ETH "mtu = 9002; } );", "mtu: \"9002\" is too large" },
+        { "ports = ( { " ETH "rx_descriptors = 63; } );", "rx_descriptors: \"63\" is too small" },
+        { "ports = ( { " ETH "rx_descriptors = 8193; } );", "rx_descriptors: \"8193\" is too large" },
+        { "ports = ( { " ETH "tx_descriptors = 63; } );", "tx_descriptors: \"63\" is too small" },
+        { "ports = ( { " ETH "tx_descriptors = 8193; } );", "tx_descriptors: \"8193\" is too large" },
+        { "ports = ( { " ETH "lcore = 48; } );", "lcore: \"48\" is too large" },
+        { "ports = ( { " ETH "listen = \"0\"; } );", "listen: \"0\" is no list of TCP ports" },
+        { "ports = ( { " ETH "listen = \"65536\"; } );", "listen: \"65536\" is no list of TCP ports" },
+        { "ports = ( { " ETH "listen = \"1,\"; } );", "listen: " },
+        { "ports = ( { " ETH "listen = \"1,1\"; } );", "listen: " },
+        { "ports = ( { " ETH "listen = \"1,2,3,4,5,6,7,8,9\"; } );", "expected 1 to 8 different numbers" },
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        CU_ASSERT_EQUAL(parse_file(rows[i].text), -1);
+        CU_ASSERT(why_has(rows[i].why));
+    }
+}
+
+static void
+an_ethernet_port_counts_as_beyond_loopback(void)
+{
+    CU_ASSERT_EQUAL(parse_file("ports = ( { " ETH "} );"), 0);
+    CU_ASSERT_EQUAL(resolve(), -1);
+    CU_ASSERT(why_has("ports: \"ethernet\" is beyond loopback and there is no password"));
+    CU_ASSERT_EQUAL(parse_file("auth: { password = \"p\"; };\nports = ( { " ETH "} );"), 0);
+    CU_ASSERT_EQUAL(resolve(), 0);
+    CU_ASSERT_TRUE(settings.exposed);
+    CU_ASSERT_EQUAL_FATAL(settings.ports[0].listen_count, 1);
+    CU_ASSERT_EQUAL(settings.ports[0].listen[0], 6379);
+    CU_ASSERT_EQUAL(
+        parse_file("auth: { protected_mode = false; };\nstreams: { port = 7000; };\nlcores: { cpus = \"0\"; };\n"
+                   "ports = ( { " ETH "} );"),
+        0);
+    CU_ASSERT_EQUAL(resolve(), 0);
+    CU_ASSERT_EQUAL(settings.ports[0].listen[0], 7000);
+    CU_ASSERT_EQUAL(parse_file("auth: { protected_mode = false; };\nlcores: { cpus = \"0\"; };\n"
+                               "ports = ( { " ETH "lcore = 1; } );"),
+                    0);
+    CU_ASSERT_EQUAL(resolve(), -1);
+    CU_ASSERT(why_has("\"ethernet\" wants lcore 1, expected at most 0"));
 }
 
 /* SHA-256 of "secret", from sha256sum. */
@@ -436,7 +554,8 @@ what_is_printed_reads_back_to_the_same_settings(void)
     CU_ASSERT_EQUAL(
         parse_file("auth: { password = \"secret\"; };\nstreams: { unix = \"/a \\\"b\\\\c\"; port = 0; };\n"
                    "users = ( { name = \"o\\\"ps\"; password = \"x\"; }, { name = \"b\"; password = \"y\"; } );\n"
-                   "ports = ( { " SHM " }, { " SHM "name = \"2\"; frame = 4097; lease = \"1m\"; } );\n"
+                   "ports = ( { " SHM " }, { " SHM "name = \"2\"; frame = 4097; lease = \"1m\"; }, { " ETH
+                   "gateway = \"10.0.0.1\"; mac = \"02:00:00:00:00:fe\"; listen = \"7,8\"; eal = \"-m 64\"; } );\n"
                    "limits: { idle_timeout = \"90s\"; };\nmemory: { reserve = \"3221225472\"; };\n"),
         0);
     CU_ASSERT_EQUAL(resolve(), 0);
@@ -461,6 +580,9 @@ main(void)
     CU_pSuite suite = CU_add_suite("settings_lists", settings_fixture_open, settings_fixture_close);
     CU_ADD_TEST(suite, ports_are_read_with_their_defaults);
     CU_ADD_TEST(suite, bad_ports_say_which_and_why);
+    CU_ADD_TEST(suite, an_ethernet_port_is_read_with_its_defaults);
+    CU_ADD_TEST(suite, bad_ethernet_ports_say_what_is_wrong);
+    CU_ADD_TEST(suite, an_ethernet_port_counts_as_beyond_loopback);
     CU_ADD_TEST(suite, passwords_are_kept_as_digests);
     CU_ADD_TEST(suite, bad_users_are_refused_and_no_message_repeats_a_password);
     CU_ADD_TEST(suite, there_is_room_for_63_users_beside_default);
