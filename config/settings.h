@@ -139,6 +139,13 @@ const char *setting_print(const struct settings *settings, const struct setting 
 /* The whole as a configuration file that reads back to the same settings, with comments. */
 void settings_print(const struct settings *settings, FILE *out);
 
+/* Write one value into the file that settings_load() would read at `path`: in the place of the value that stands there
+ * or in one of its includes, else into its group. Comments, order and includes stay. The new file is complete on the
+ * disk before it takes the old one's name, with its mode and owner: a crash leaves the old file or the new one.
+ *
+ * Returns  false with a sentence in `why`, and every file as it was. */
+bool settings_save(const char *path, const struct setting *setting, const char *value, char *why, size_t why_bytes);
+
 /* For people: "a size from 4MiB to 64GiB". */
 #define SETTING_EXPECT_BYTES 192
 const char *setting_expectation(const struct setting *setting, char out[SETTING_EXPECT_BYTES]);

@@ -36,11 +36,13 @@ struct session_list {
     struct session_row rows[SESSION_LIST_ROWS];
 };
 
-/* MAIL_SESSION_KILL, p = struct session_kill (a is 0). Ids that are gone, or another lcore's, are skipped. */
+/* MAIL_SESSION_KILL, p = struct session_kill (a is 0), which comes back to done(). Ids that are gone, or another
+ * lcore's, are skipped. */
 struct session_kill {
     uint32_t lcore;
     uint32_t count;  /* ids */
     uint32_t killed; /* the lcore's answer, also in the mail's b */
-    void *asker;     /* as above */
+    void *asker;     /* as above, and done() too */
+    void (*done)(struct session_kill *kill);
     uint64_t ids[SESSION_KILL_IDS];
 };

@@ -30,6 +30,8 @@ struct client_job {
     int64_t self_at_ms;
 };
 
+static void job_go_on_killing(struct client_job *job);
+
 static void
 job_free(struct client_job *job)
 {
@@ -64,6 +66,16 @@ job_add_victim(struct client_job *job, uint64_t id, uint32_t lcore)
     job->victims[job->victim_count++] = (struct job_victim){ id, lcore };
 }
 
+static void
+job_kills_done(struct session_kill *kill)
+{
+    struct client_job *job = kill->asker;
+
+    job->killed += kill->killed;
+    job->kills_in_flight--;
+    job_go_on_killing(job);
+}
+
 /* Rows came lcore by lcore, so victims of one lcore stand together. */
 static bool
 job_post_kills(struct client_job *job)
@@ -72,6 +84,7 @@ job_post_kills(struct client_job *job)
         struct session_kill *kill = calloc(1, sizeof(*kill));
         CHECK(kill != NULL);
         kill->asker = job;
+        kill->done = job_kills_done;
         kill->lcore = job->victims[job->posted].lcore;
         size_t at = job->posted;
         while (at < job->victim_count && kill->count < SESSION_KILL_IDS && job->victims[at].lcore == kill->lcore) {
@@ -229,11 +242,8 @@ answers_take_page(struct mgmt *mgmt, struct mail *mail)
         return;
     }
     struct session_kill *kill = mail->p;
-    struct client_job *job = kill->asker;
-    if (job != NULL) {
-        job->killed += kill->killed;
-        job->kills_in_flight--;
-        job_go_on_killing(job);
+    if (kill->done != NULL) {
+        kill->done(kill);
     }
     free(kill);
 }

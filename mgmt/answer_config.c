@@ -183,7 +183,7 @@ static void
 config_set(struct mgmt *mgmt, struct later *later)
 {
     struct live_change changes[CHANGES_MOST];
-    char name[ANSWER_WORD_BYTES], why[SETTINGS_WHY_BYTES];
+    char name[ANSWER_WORD_BYTES], by[64], why[SETTINGS_WHY_BYTES];
     size_t count = 0, wrong = 0;
 
     for (uint32_t i = 1; i < later->args_count; i += 2) {
@@ -205,7 +205,8 @@ config_set(struct mgmt *mgmt, struct later *later)
         value_in_our_words(setting, later->args[i + 1], changes[count].value);
         count++;
     }
-    if (!live_set(mgmt, changes, count, &wrong, why, sizeof(why))) {
+    snprintf(by, sizeof(by), "CONFIG SET of client %llu", (unsigned long long)later->session_id);
+    if (!live_set(mgmt, changes, count, by, &wrong, why, sizeof(why))) {
         answer_error(mgmt, later, "ERR CONFIG SET failed (possibly related to argument '%s') - %s",
                      answer_word(later->args[1 + 2 * wrong], name), why);
         return;

@@ -1,6 +1,7 @@
 /* ctl_sessions.c - sessions: rows of every lcore, asked for by mail while the management client waits. */
 #include "mgmt/ctl.h"
 #include "mgmt/gather.h"
+#include "mgmt/log.h"
 
 struct sessions_job {
     struct gather gather; /* first */
@@ -105,6 +106,66 @@ ctl_sessions(struct ctl_request *request)
     job->next = jobs;
     jobs = job;
     gather_start(&job->gather, request->mgmt->dataplane, 0, request->mgmt->dataplane->lcore_count - 1);
+    return CTL_LATER;
+}
+
+/* ---- kill ---- */
+
+/* A management client that waits for one session's end. */
+struct kill_job {
+    struct ctl_request request;
+    uint64_t id;
+};
+
+static void
+kill_done(struct session_kill *kill)
+{
+    struct kill_job *job = kill->asker;
+    struct mgmt *mgmt = job->request.mgmt;
+    uint64_t client_id = job->request.client_id;
+    struct text out = { 0 };
+
+    if (kill->killed > 0) {
+        log_info("session %llu: killed by uid %u on the management socket", (unsigned long long)job->id,
+                 (unsigned)job->request.uid);
+        job->request.result = json_pack("{s:I}", "killed", (json_int_t)job->id);
+    } else {
+        ctl_fail(&job->request, "no session %llu; \"sessions\" lists them", (unsigned long long)job->id);
+    }
+    ctl_finish(&job->request, &out);
+    free(job);
+    ctl_server_answer(&mgmt->ctl, client_id, out.bytes, out.used);
+    text_fini(&out);
+}
+
+enum ctl_result
+ctl_sessions_kill(struct ctl_request *request)
+{
+    struct dataplane *dataplane = request->mgmt->dataplane;
+    uint64_t id = 0;
+
+    if (!ctl_arg_uint(request, "id", INT64_MAX, &id)) {
+        return CTL_DONE;
+    }
+    if (id == 0) {
+        return ctl_fail(request, "expected the id of a session, id=N");
+    }
+    struct kill_job *job = calloc(1, sizeof(*job));
+    struct session_kill *kill = calloc(1, sizeof(*kill));
+    CHECK(job != NULL && kill != NULL);
+    kill->lcore = (uint32_t)((id - 1) % dataplane->lcore_count); /* as lcores give ids */
+    kill->count = 1;
+    kill->ids[0] = id;
+    kill->asker = job;
+    kill->done = kill_done;
+    struct mail mail = { .kind = MAIL_SESSION_KILL, .p = kill };
+    if (!dataplane_post(dataplane, kill->lcore, &mail)) {
+        free(job);
+        free(kill);
+        return ctl_fail(request, "lcore %u does not answer", (unsigned)((id - 1) % dataplane->lcore_count));
+    }
+    job->request = *request;
+    job->id = id;
     return CTL_LATER;
 }
 

@@ -1,7 +1,9 @@
 /* ctl_status.c - status, ready, alive, version, config show, doctor, shutdown. */
+#include "mgmt/crash.h"
 #include "mgmt/ctl.h"
 #include "mgmt/doctor.h"
 #include "mgmt/live.h"
+#include "mgmt/log.h"
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -56,6 +58,31 @@ ctl_status(struct ctl_request *request)
     return CTL_DONE;
 }
 
+static void
+append_record(void *context, int64_t unix_ms, const char *level, const char *text)
+{
+    json_t *row = json_pack("{s:I,s:s,s:s}", "unix_ms", (json_int_t)unix_ms, "level", level, "text", text);
+
+    if (row != NULL) { /* NULL: bytes of a peer that are no UTF-8 */
+        json_array_append_new(context, row);
+    }
+}
+
+enum ctl_result
+ctl_log(struct ctl_request *request)
+{
+    uint64_t limit = LOG_KEPT;
+    json_t *rows = json_array();
+
+    if (!ctl_arg_uint(request, "limit", LOG_KEPT, &limit)) {
+        json_decref(rows);
+        return CTL_DONE;
+    }
+    log_recall(limit, append_record, rows);
+    request->result = json_pack("{s:s,s:o}", "level", request->mgmt->settings->log_level, "records", rows);
+    return CTL_DONE;
+}
+
 enum ctl_result
 ctl_ready(struct ctl_request *request)
 {
@@ -78,8 +105,8 @@ ctl_alive(struct ctl_request *request)
 enum ctl_result
 ctl_version(struct ctl_request *request)
 {
-    request->result = json_pack("{s:s,s:s,s:i}", "version", SLUICE_VERSION, "redis_version", MGMT_REDIS_VERSION,
-                                "protocol", CTL_VERSION);
+    request->result = json_pack("{s:s,s:s,s:i,s:s}", "version", SLUICE_VERSION, "redis_version", MGMT_REDIS_VERSION,
+                                "protocol", CTL_VERSION, "build_id", crash_build_id());
     return CTL_DONE;
 }
 
@@ -146,14 +173,38 @@ ctl_doctor(struct ctl_request *request)
     return CTL_DONE;
 }
 
+static void
+who_asks(const struct ctl_request *request, char by[64])
+{
+    snprintf(by, 64, "uid %u on the management socket", (unsigned)request->uid);
+}
+
+enum ctl_result
+ctl_config_reload(struct ctl_request *request)
+{
+    json_t *changed = json_array(), *restart = json_array();
+    char by[64];
+
+    who_asks(request, by);
+    if (!live_reload(request->mgmt, by, changed, restart, request->error, sizeof(request->error))) {
+        json_decref(changed);
+        json_decref(restart);
+        return CTL_DONE;
+    }
+    request->result = json_pack("{s:o,s:o}", "changed", changed, "restart", restart);
+    return CTL_DONE;
+}
+
 enum ctl_result
 ctl_config_set(struct ctl_request *request)
 {
     struct live_change change;
     const char *name = NULL, *value = NULL;
-    char printed[SETTING_PRINT_BYTES];
+    char printed[SETTING_PRINT_BYTES], by[64];
+    bool save = false;
 
-    if (!ctl_arg_text(request, "name", &name) || !ctl_arg_text(request, "value", &value)) {
+    if (!ctl_arg_text(request, "name", &name) || !ctl_arg_text(request, "value", &value) ||
+        !ctl_arg_bool(request, "save", &save)) {
         return CTL_DONE;
     }
     change.setting = name == NULL ? NULL : setting_find(name);
@@ -162,11 +213,13 @@ ctl_config_set(struct ctl_request *request)
                                                                : "no such setting; \"config show\" lists them");
     }
     snprintf(change.value, sizeof(change.value), "%s", value);
-    if (!live_set(request->mgmt, &change, 1, NULL, request->error, sizeof(request->error))) {
-        return CTL_DONE;
+    who_asks(request, by);
+    bool good = save ? live_save(request->mgmt, &change, by, request->error, sizeof(request->error))
+                     : live_set(request->mgmt, &change, 1, by, NULL, request->error, sizeof(request->error));
+    if (good) {
+        request->result = json_pack("{s:s,s:s,s:b}", "name", name, "value",
+                                    setting_print(request->mgmt->settings, change.setting, printed), "saved", save);
     }
-    request->result =
-        json_pack("{s:s,s:s}", "name", name, "value", setting_print(request->mgmt->settings, change.setting, printed));
     return CTL_DONE;
 }
 
@@ -175,7 +228,7 @@ ctl_shutdown(struct ctl_request *request)
 {
     char by[64];
 
-    snprintf(by, sizeof(by), "uid %u on the management socket", (unsigned)request->uid);
+    who_asks(request, by);
     mgmt_shutdown(request->mgmt, by);
     request->result = json_pack("{s:s,s:I}", "state", mgmt_state_text(request->mgmt), "drain_ms",
                                 (json_int_t)request->mgmt->settings->drain_time);

@@ -25,9 +25,13 @@
     X(LCORES, "lcores", READ, "", ctl_lcores, "CPU, thread, node, turns and busy share of every lcore")                \
     X(PORTS, "ports", READ, "", ctl_ports, "ports of every lcore")                                                     \
     X(SESSIONS, "sessions", READ, "limit", ctl_sessions, "who is connected")                                           \
+    X(SESSIONS_KILL, "sessions kill", CHANGE, "id", ctl_sessions_kill, "ends a session")                               \
+    X(LOG, "log", READ, "limit", ctl_log, "the last records of the log")                                               \
     X(MEMORY, "memory", READ, "", ctl_memory, "where memory went")                                                     \
     X(CONFIG_SHOW, "config show", READ, "", ctl_config_show, "every setting, its value and where it comes from")       \
-    X(CONFIG_SET, "config set", CHANGE, "name value", ctl_config_set, "changes a live setting until the next start")   \
+    X(CONFIG_SET, "config set", CHANGE, "name value save", ctl_config_set,                                             \
+      "changes a live setting until the next start, or in the file too with save=true")                                \
+    X(CONFIG_RELOAD, "config reload", CHANGE, "", ctl_config_reload, "reads the settings file again")                  \
     X(DOCTOR, "doctor", READ, "", ctl_doctor, "what of this host keeps the appliance from its best, with remedies")    \
     X(METRICS, "metrics", READ, "", ctl_metrics, "every number as an OpenMetrics page")                                \
     X(VERSION, "version", READ, "", ctl_version, "the appliance's version")                                            \

@@ -93,18 +93,27 @@ read_arguments(struct arguments *arguments, int argc, char **argv)
     }
 }
 
-/* A password behind --set does not stay where ps shows it. */
-static void
-hide_passwords(const struct arguments *arguments)
+static bool
+is_secret(const char *override)
 {
+    return strncmp(override, "auth.password=", 14) == 0 || strncmp(override, "users=", 6) == 0;
+}
+
+/* A password behind --set does not stay where ps shows it, nor among what a reload reads again. */
+static void
+hide_passwords(struct arguments *arguments)
+{
+    size_t kept = 0;
+
     for (size_t i = 0; i < arguments->override_count; i++) {
         char *value = strchr(arguments->overrides[i], '=');
-        bool secret = strncmp(arguments->overrides[i], "auth.password=", 14) == 0 ||
-                      strncmp(arguments->overrides[i], "users=", 6) == 0;
-        if (secret) {
+        if (is_secret(arguments->overrides[i])) {
             memset(value + 1, '*', strlen(value + 1));
+        } else {
+            arguments->overrides[kept++] = arguments->overrides[i];
         }
     }
+    arguments->override_count = kept;
 }
 
 /* What a file says holds everywhere; what this host lacks is worth a warning only. */
@@ -178,6 +187,8 @@ main(int argc, char **argv)
         return fflush(stdout) == 0 ? 0 : 1;
     }
     mgmt.settings = &settings;
+    mgmt.overrides = arguments.overrides;
+    mgmt.override_count = arguments.override_count;
     mgmt.settings_path = arguments.path == NULL ? "" : arguments.path;
     return mgmt_run(&mgmt);
 }

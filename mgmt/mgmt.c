@@ -1,4 +1,5 @@
 #include "mgmt/mgmt.h"
+#include "mgmt/crash.h"
 #include "mgmt/ctl.h"
 #include "mgmt/live.h"
 #include "mgmt/log.h"
@@ -154,7 +155,11 @@ signal_ready(struct watch *watch, uint32_t events)
     uint64_t signals = signals_take(watch->fd);
 
     if (signals & (1ull << SIGHUP)) {
-        log_warning("SIGHUP: settings are read at start only; restart to apply them");
+        json_t *changed = json_array(), *restart = json_array();
+        char why[SETTINGS_WHY_BYTES];
+        (void)live_reload(mgmt, "SIGHUP", changed, restart, why, sizeof(why)); /* the log says it all */
+        json_decref(changed);
+        json_decref(restart);
     }
     if (signals & (1ull << SIGTERM | 1ull << SIGINT)) {
         mgmt->stop_now = mgmt->state == MGMT_DRAIN;
@@ -182,6 +187,7 @@ mgmt_open(struct mgmt *mgmt, char *why, size_t why_bytes)
         return error;
     }
     CHECK(loop_open(&mgmt->loop) == 0);
+    live_open(mgmt);
     live_apply(mgmt);
     metrics_open(&mgmt->metrics, mgmt->dataplane);
     answers_open(&mgmt->answers);
@@ -193,6 +199,7 @@ mgmt_open(struct mgmt *mgmt, char *why, size_t why_bytes)
     mgmt->mail_watch =
         (struct watch){ .fd = mgmt->dataplane->mgmt_waker.event_fd, .events = EPOLLIN, .ready = mail_ready };
     mgmt->signal_watch = (struct watch){ .fd = signals_open(), .events = EPOLLIN, .ready = signal_ready };
+    crash_open(mgmt);
     loop_add(&mgmt->loop, &mgmt->mail_watch);
     loop_add(&mgmt->loop, &mgmt->signal_watch);
     ctl_server_open(&mgmt->ctl, &mgmt->loop, mgmt->ctl_listener.fd, ctl_line, mgmt);
@@ -369,6 +376,7 @@ mgmt_close(struct mgmt *mgmt)
     answers_close(&mgmt->answers);
     metrics_close(&mgmt->metrics);
     dataplane_close(mgmt->dataplane);
+    free(mgmt->written);
 }
 
 /* Lcores that do not stop cannot be joined; what must not stay behind is removed and the process ends. */

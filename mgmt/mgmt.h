@@ -20,7 +20,10 @@ enum mgmt_state {
 
 struct mgmt {
     struct settings *settings;
-    const char *settings_path; /* "" for built-in defaults */
+    const char *settings_path;    /* "" for built-in defaults */
+    const char *const *overrides; /* --set, without passwords: they are not kept */
+    size_t override_count;
+    struct settings *written; /* what file and overrides said at the start, "auto" still undecided */
     struct dataplane *dataplane;
     enum mgmt_state state;
     int64_t begun_ms, ready_ms, drain_begun_ms; /* monotonic */

@@ -14,11 +14,12 @@ enum option_flag {
     TAKES_WORD = 1 << 5,
     TAKES_WATCH = 1 << 6,
     TAKES_VALUE = 1 << 7,
+    TAKES_SAVE = 1 << 8,
 };
 
 /* ---- commands ---- */
 
-static int
+int
 print_json(json_t *result)
 {
     json_dumpf(result, stdout, JSON_COMPACT | JSON_REAL_PRECISION(9));
@@ -238,6 +239,49 @@ run_sessions(const struct options *options)
 }
 
 static int
+run_sessions_kill(const struct options *options)
+{
+    uint64_t id;
+
+    if (options->word == NULL || unit_parse_count(options->word, &id) != UNIT_OK || id > INT64_MAX) {
+        fail(EXIT_USAGE, "expected the id of a session, as sluicectl sessions shows it");
+    }
+    json_t *result = call(options, "sessions kill", json_pack("{s:I}", "id", (json_int_t)id));
+
+    if (options->json) {
+        return print_json(result);
+    }
+    printf("session %llu is ended\n", (unsigned long long)id);
+    json_decref(result);
+    return EXIT_GOOD;
+}
+
+static int
+run_log(const struct options *options)
+{
+    json_t *args = options->limit == UINT64_MAX ? NULL : json_pack("{s:I}", "limit", (json_int_t)options->limit);
+    json_t *result = call(options, "log", args), *row;
+    size_t at;
+
+    if (options->json) {
+        return print_json(result);
+    }
+    json_array_foreach(json_object_get(result, "records"), at, row)
+    {
+        double ms = get_number(row, "unix_ms");
+        time_t seconds = (time_t)(ms / 1000);
+        struct tm parts;
+        char clock[32];
+        localtime_r(&seconds, &parts);
+        strftime(clock, sizeof(clock), "%Y-%m-%d %H:%M:%S", &parts);
+        printf("%s.%03d %-7s %s\n", clock, (int)(ms - (double)seconds * 1000), get_text(row, "level"),
+               get_text(row, "text"));
+    }
+    json_decref(result);
+    return EXIT_GOOD;
+}
+
+static int
 run_memory(const struct options *options)
 {
     static const struct {
@@ -268,51 +312,6 @@ run_memory(const struct options *options)
     printf("%-16s %12.0f  %s\n", "keys", get_number(result, "keys"), "keys that exist");
     printf("%-16s %12.0f  %s\n", "page_misses", get_number(result, "page_misses"),
            "times no populated page was at hand");
-    json_decref(result);
-    return EXIT_GOOD;
-}
-
-static int
-run_config_show(const struct options *options)
-{
-    static const struct column columns[] = { { "NAME", "name", COLUMN_TEXT },
-                                             { "VALUE", "value", COLUMN_TEXT },
-                                             { "FROM", "from", COLUMN_TEXT },
-                                             { "DEFAULT", "default", COLUMN_TEXT },
-                                             { "MEANING", "help", COLUMN_TEXT } };
-    static const struct column ports[] = {
-        { "PORT", "name", COLUMN_TEXT },    { "PROVIDER", "provider", COLUMN_TEXT },
-        { "NODE", "node", COLUMN_TEXT },    { "DOMAIN", "domain", COLUMN_TEXT },
-        { "SEND", "send", COLUMN_TEXT },    { "RX", "rx_slots", COLUMN_EXACT },
-        { "TX", "tx_slots", COLUMN_EXACT }, { "FRAME", "frame_bytes", COLUMN_EXACT }
-    };
-    json_t *result = call(options, "config show", NULL);
-
-    if (options->json) {
-        return print_json(result);
-    }
-    table_print(json_object_get(result, "settings"), columns, options->full ? 5 : 3, "no settings");
-    if (json_array_size(json_object_get(result, "ports")) > 0) {
-        putchar('\n');
-        table_print(json_object_get(result, "ports"), ports, ARRAY_COUNT(ports), "");
-    }
-    json_decref(result);
-    return EXIT_GOOD;
-}
-
-static int
-run_config_set(const struct options *options)
-{
-    if (options->value == NULL) {
-        fail(EXIT_USAGE, "expected a name and a value, as in: sluicectl config set memory.limit 2GiB");
-    }
-    json_t *result =
-        call(options, "config set", json_pack("{s:s,s:s}", "name", options->word, "value", options->value));
-
-    if (options->json) {
-        return print_json(result);
-    }
-    printf("%s is now %s\n", get_text(result, "name"), get_text(result, "value"));
     json_decref(result);
     return EXIT_GOOD;
 }
@@ -404,10 +403,15 @@ static const struct command {
     { "lcores", run_lcores, 0, "", "CPU, thread and load of every lcore" },
     { "ports", run_ports, TAKES_FULL, "[-l]", "ports of every lcore" },
     { "sessions", run_sessions, TAKES_FULL | TAKES_LIMIT, "[-l] [--limit N]", "who is connected" },
+    { "sessions kill", run_sessions_kill, TAKES_WORD, "ID", "end a session" },
+    { "log", run_log, TAKES_LIMIT, "[--limit N]", "the last records of the log" },
     { "memory", run_memory, 0, "", "where memory went" },
-    { "config show", run_config_show, TAKES_FULL, "[-l]", "settings and where they come from" },
-    { "config set", run_config_set, TAKES_WORD | TAKES_VALUE, "NAME VALUE",
-      "change a live setting until the next start" },
+    { "config show", config_show_run, TAKES_FULL, "[-l]", "settings and where they come from" },
+    { "config get", config_get_run, TAKES_WORD, "NAME", "one setting's value" },
+    { "config set", config_set_run, TAKES_WORD | TAKES_VALUE | TAKES_SAVE, "NAME VALUE [--save]",
+      "change a live setting; --save: in the file too" },
+    { "config reload", config_reload_run, 0, "", "read the settings file again, as SIGHUP does" },
+    { "config check", config_check_run, TAKES_WORD, "[FILE]", "say what is wrong in a settings file" },
     { "metrics", run_metrics, 0, "", "every number as an OpenMetrics page" },
     { "doctor", run_doctor, 0, "", "what of the host should change; exit code 1 when anything should" },
     { "shutdown", run_shutdown, TAKES_NO_WAIT, "[--no-wait]", "drain, end, and wait for the end" },
@@ -438,7 +442,7 @@ print_usage(void)
          "      --hist             bars\n"
          "      --percentiles      of all or of COMMAND, in the text form of HdrHistogram\n"
          "      --watch[=SECONDS]  again and again, what was counted in the last seconds (1); keys change the view\n"
-         "      --save FILE        keep what was counted until now\n"
+         "      --save=FILE        keep what was counted until now\n"
          "      --diff OLD[,NEW]   what was counted between two saved files, or since one\n"
          "\n"
          "Exit codes: 0 good, 1 error or not ready, 2 wrong usage, 3 cannot connect.");
@@ -524,8 +528,8 @@ take_option(struct options *options, int option)
         options->watch_s = optarg == NULL ? 1 : parse_seconds(optarg);
         return TAKES_WATCH;
     case OPTION_SAVE:
-        options->save = optarg;
-        return TAKES_LATENCY;
+        options->save = optarg == NULL ? "" : optarg;
+        return optarg == NULL ? TAKES_SAVE : TAKES_LATENCY;
     case OPTION_DIFF:
         options->diff = optarg;
         return TAKES_LATENCY;
@@ -561,7 +565,7 @@ read_options(struct options *options, int argc, char **argv)
         { "hist", no_argument, NULL, OPTION_HIST },
         { "percentiles", no_argument, NULL, OPTION_PERCENTILES },
         { "watch", optional_argument, NULL, OPTION_WATCH },
-        { "save", required_argument, NULL, OPTION_SAVE },
+        { "save", optional_argument, NULL, OPTION_SAVE },
         { "diff", required_argument, NULL, OPTION_DIFF },
         { "limit", required_argument, NULL, OPTION_LIMIT },
         { "no-wait", no_argument, NULL, OPTION_NO_WAIT },
@@ -596,12 +600,17 @@ find_command(char **words, int count, int *used)
     char two[128];
 
     snprintf(two, sizeof(two), "%s %s", words[0], count > 1 ? words[1] : "");
+    const struct command *found = NULL;
     for (size_t i = 0; i < ARRAY_COUNT(commands); i++) {
+        bool pair = strchr(commands[i].name, ' ') != NULL;
         names[i] = commands[i].name;
-        *used = strchr(commands[i].name, ' ') == NULL ? 1 : 2;
-        if (strcmp(commands[i].name, *used == 1 ? words[0] : two) == 0) {
-            return &commands[i];
+        if (strcmp(commands[i].name, pair ? two : words[0]) == 0 && (found == NULL || pair)) {
+            found = &commands[i];
+            *used = pair ? 2 : 1;
         }
+    }
+    if (found != NULL) {
+        return found;
     }
     const char *near = nearest_name(words[0], names, ARRAY_COUNT(commands));
     if (near == NULL && strcmp(words[0], "config") == 0) {

@@ -61,6 +61,8 @@ void table_print(const json_t *rows, const struct column *columns, size_t count,
 const char *cell_print(const json_t *value, enum column_kind kind, char out[CELL_BYTES]);
 
 /* Members of an object by name. */
+/* The answer to -j: one line. Takes `result` over and returns EXIT_GOOD. */
+int print_json(json_t *result);
 const char *get_text(const json_t *object, const char *key);
 double get_number(const json_t *object, const char *key);
 
@@ -99,6 +101,14 @@ double percentile_of(const json_t *row, double percentile, double total, double 
 json_t *result_difference(const json_t *now, const json_t *before);
 /* All rows as one, named "all". The caller's. */
 json_t *result_merged(const json_t *result);
+
+/* ---- sluicectl_config.c ---- */
+
+int config_show_run(const struct options *options);
+int config_get_run(const struct options *options);
+int config_set_run(const struct options *options);
+int config_reload_run(const struct options *options);
+int config_check_run(const struct options *options);
 
 /* ---- sluicectl_latency.c, sluicectl_watch.c ---- */
 

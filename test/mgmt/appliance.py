@@ -345,7 +345,7 @@ class Ending(unittest.TestCase):
         server.process.terminate()
         self.ends(server, 1 + 5)
 
-    def test_sighup_changes_nothing(self):
+    def test_sighup_disturbs_nobody(self):
         with Server() as server:
             server.process.send_signal(signal.SIGHUP)
             self.assertEqual(ask(server.connect(), "PING"), "+PONG")

@@ -135,12 +135,12 @@ class Screens(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             old, new, other, bad = (os.path.join(folder, name) for name in ("old", "new", "other", "bad"))
             client = self.server.connect()
-            self.assertEqual(self.run_ctl("latency", "--save", old), "")
+            self.assertEqual(self.run_ctl("latency", "--save=" + old), "")
             for _ in range(123):
                 client.sendall(encode("STRLEN", "key"))
                 client.recv(100)
             time.sleep(0.05)
-            self.run_ctl("latency", "--save", new)
+            self.run_ctl("latency", "--save=" + new)
             client.sendall(encode("STRLEN", "key"))
             client.recv(100)
             client.close()
@@ -155,13 +155,13 @@ class Screens(unittest.TestCase):
             without = subprocess.run([SLUICECTL, "-S", "/nowhere", "latency", "--diff", f"{old},{new}"],
                                      capture_output=True, text=True)
             self.assertEqual(without.returncode, 0, without.stderr)
-            self.run_ctl("latency", "--kind", "loop", "--save", other)
+            self.run_ctl("latency", "--kind", "loop", "--save=" + other)
             self.assertIn("service times, the other loop times",
                           self.run_ctl("latency", "--diff", f"{old},{other}", status=1))
             pathlib.Path(bad).write_text('{"rows": [{"command": 5}]}')
             self.assertIn("was not written by", self.run_ctl("latency", "--diff", bad, status=1))
             self.assertIn("No such file", self.run_ctl("latency", "--diff", folder + "/none", status=1))
-            self.assertIn("cannot write", self.run_ctl("latency", "--save", folder + "/none/x", status=1))
+            self.assertIn("cannot write", self.run_ctl("latency", "--save=" + folder + "/none/x", status=1))
 
     def test_watching_takes_keys_and_gives_the_terminal_back(self):
         terminal = self.terminal("latency", "--watch=0.2")

@@ -1,0 +1,13 @@
+/* crash.h - when the program dies of a fault: where, in which build, and what the lcores had counted until then. */
+#pragma once
+
+struct mgmt;
+
+/* Handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT that write a report to stderr and let the signal kill the
+ * process, with a core file where the system keeps them. After modules were opened: libraries below libfabric install
+ * handlers of their own. The report takes no lock and no memory.
+ *
+ * Threads  management. Any thread's fault is reported, but for one that has run out of its stack. */
+void crash_open(const struct mgmt *mgmt);
+/* The build id that the linker gave the program, hex; "" without one. */
+const char *crash_build_id(void);
