@@ -24,6 +24,7 @@ enum call_kind {
     CALL_FLUSH,
     CALL_TURN,
     CALL_NAP,
+    CALL_SEAL,
     CALL_RECLAIM,
     CALL_REBUILD,
     CALL_SWEEP,
@@ -34,10 +35,19 @@ static const struct call_word {
     enum call_kind kind;
     enum keys_kind command;
 } call_words[] = {
-    { "get", CALL_GET, KEYS_GET },       { "set", CALL_SET, KEYS_SET },    { "add", CALL_ADD, KEYS_SETNX },
-    { "del", CALL_DEL, KEYS_DEL },       { "incr", CALL_INCR, KEYS_INCR }, { "expiring", CALL_EXPIRING, KEYS_SET },
-    { "flush", CALL_FLUSH, KEYS_FLUSH }, { "turn", CALL_TURN, 0 },         { "nap", CALL_NAP, 0 },
-    { "reclaim", CALL_RECLAIM, 0 },      { "rebuild", CALL_REBUILD, 0 },   { "sweep", CALL_SWEEP, 0 },
+    { "get", CALL_GET, KEYS_GET },
+    { "set", CALL_SET, KEYS_SET },
+    { "add", CALL_ADD, KEYS_SETNX },
+    { "del", CALL_DEL, KEYS_DEL },
+    { "incr", CALL_INCR, KEYS_INCR },
+    { "expiring", CALL_EXPIRING, KEYS_SET },
+    { "flush", CALL_FLUSH, KEYS_FLUSH },
+    { "turn", CALL_TURN, 0 },
+    { "nap", CALL_NAP, 0 },
+    { "seal", CALL_SEAL, 0 },
+    { "reclaim", CALL_RECLAIM, 0 },
+    { "rebuild", CALL_REBUILD, 0 },
+    { "sweep", CALL_SWEEP, 0 },
 };
 
 struct call {
@@ -148,7 +158,8 @@ command_call(struct store_member *member, const struct call *call, uint64_t argu
         fence_seq_cst(); /* before the reply */
     }
     command.operation.end = sched_moment();
-    if (happened && sched_running() && call->key < KEYS_MAX) {
+    SCHED_EXPECT(happened, "%s of key %c is refused", call->word->word, 'a' + (int)call->key);
+    if (sched_running() && call->key < KEYS_MAX) {
         scene.history[scene.history_count++] = command.operation;
     }
 }
@@ -198,6 +209,10 @@ call_run(struct store_member *member, const struct call *call, uint64_t argument
     case CALL_NAP:
         store_offline(member);
         store_online(member);
+        break;
+    case CALL_SEAL:
+        member->limbo.turns = LIMBO_SEAL_TURNS;
+        store_quiesce(member);
         break;
     case CALL_RECLAIM:
         call_reclaim(member);

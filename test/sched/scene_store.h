@@ -10,6 +10,7 @@
  *   expiring KEY               a set whose time is over when the threads run
  *   turn                       quiesces, and housekeeps
  *   nap                        offline and online: seals what was retired, as a sleep does
+ *   seal                       quiesces for the time it takes to seal what was retired
  *   reclaim                    gives back what every member has passed
  *   rebuild                    looks at the segment, and gives it the table that it needs
  *   sweep                      expired keys, ghosts and flushed records of it */

@@ -20,6 +20,7 @@ static const struct scene_plan plans[] = {
       { "add a, get b", "add b, get a" } },
     /* reclamation */
     { "retire-read", LOOSE, 2, 2, "set a", { "set a, nap, reclaim", "nap, get a, nap, get a" } },
+    { "retire-sealed", LOOSE, 2, 2, "set a", { "set a, seal, reclaim", "nap, get a, nap, get a" } },
     { "retire-quiesce", LOOSE, 2, 1, "set a", { "set a, nap, turn, reclaim", "get a, turn, get a, turn" } },
     { "retire-three", LOOSE, 1, 2, "set a", { "set a, nap, reclaim", "nap, get a", "set a, nap, reclaim" } },
     /* rebuilds */

@@ -23,8 +23,7 @@ struct thread {
     void *stack_pointer;
     uint8_t *stack;
     enum thread_state state;
-    bool (*ready)(const void *);
-    const void *ready_context;
+    const _Atomic uint64_t *word; /* it waits until this is not 0 */
     const char *waits_for;
     uint32_t priority;
     struct sched_sight sight;
@@ -158,7 +157,7 @@ sched_choose_store(uint32_t count)
 static bool
 thread_can_run(struct thread *thread)
 {
-    if (thread->state == THREAD_WAITING && thread->ready(thread->ready_context)) {
+    if (thread->state == THREAD_WAITING && atomic_load(thread->word) != 0) {
         thread->state = THREAD_READY;
     }
     return thread->state == THREAD_READY;
@@ -304,14 +303,13 @@ run_another(void)
 }
 
 void
-sched_wait(bool (*ready)(const void *), const void *context, const char *what)
+sched_wait(const _Atomic uint64_t *word, const char *what)
 {
     struct thread *thread = &sched.threads[sched.seat];
-    while (!ready(context)) {
+    while (atomic_load(word) == 0) {
         sched_trace("waits for %s", what);
         thread->state = THREAD_WAITING;
-        thread->ready = ready;
-        thread->ready_context = context;
+        thread->word = word;
         thread->waits_for = what;
         run_another();
     }

@@ -60,8 +60,8 @@ _Noreturn void sched_fail(const char *format, ...) __attribute__((format(printf,
 
 /* A thread of the scene runs, not setup, begin or check. */
 bool sched_running(void);
-/* Go on when `ready` says so; all threads waiting is a failure that names `what`. */
-void sched_wait(bool (*ready)(const void *), const void *context, const char *what);
+/* Go on when the word is not 0; when all threads wait, that is a failure which names `what`. */
+void sched_wait(const _Atomic uint64_t *word, const char *what);
 /* Sleep until the eventfd was written (ppoll() without a timeout). */
 void sched_wait_event(int fd);
 /* Another number at each call, rising: for histories. */

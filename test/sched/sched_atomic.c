@@ -238,7 +238,9 @@ load_take(struct sched_sight *sight, struct store *store, memory_order order)
     view_join(&sight->acquired, &store->sync);
     if (order_acquires(order)) {
         view_join(&sight->now, &store->sync);
-        /* Stores are seen by all others at once (x86, Armv8): what one thread saw of another is visible. */
+    }
+    if (order_acquires(order) && store->seat != seat) {
+        /* A store is seen by all others at once (x86, Armv8): what this thread saw of another, all can see. */
         clock_join(sight->visible, store->sync.co);
     }
 }

@@ -58,7 +58,7 @@ __wrap_nanosleep(const struct timespec *time, struct timespec *left)
 
 /* ---- eventfd: a counter in simulated memory ---- */
 
-static uint64_t *events;
+static _Atomic uint64_t *events;
 static int event_count;
 
 int
@@ -71,7 +71,7 @@ __wrap_eventfd(unsigned int initial, int flags)
     return EVENT_FIRST + event_count++;
 }
 
-static uint64_t *
+static _Atomic uint64_t *
 event_of(int fd)
 {
     CHECK(fd >= EVENT_FIRST && fd < EVENT_FIRST + event_count);
@@ -102,16 +102,10 @@ __wrap_close(int fd)
     return 0;
 }
 
-static bool
-event_is_set(const void *event)
-{
-    return *(const uint64_t *)event != 0;
-}
-
 void
 sched_wait_event(int fd)
 {
-    sched_wait(event_is_set, event_of(fd), "an event");
+    sched_wait(event_of(fd), "an event");
 }
 
 /* ---- the end of the process is the end of the execution ---- */

@@ -1,0 +1,224 @@
+#!/usr/bin/env python3
+"""Plant one bug at a time in a copy of the sources: the deterministic scheduler must find each, and find it again by
+the number that it printed.
+
+usage: plants.py [-v] [NAME...]     run from anywhere; all by default
+"""
+import argparse
+import concurrent.futures
+import dataclasses
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+FLAGS = ("-std=gnu11 -D_GNU_SOURCE -O1 -w -I.").split()
+SEEN = ["-DSYNC_SCHED", "-fsanitize=thread"]  # what is under test
+MACHINE = "aarch64" if os.uname().machine == "aarch64" else "x86_64"
+SEARCH = ["-n", "4000", "-x", "30000"]
+
+
+@dataclasses.dataclass
+class Plant:
+    name: str
+    file: str
+    edits: list[tuple[str, str]]  # text that is in the file once, and what takes its place
+    scenes: str = ""  # of sched_store or sched_mail; all when empty
+
+
+# A reader that takes the table from the directory, and does not ask whether its bucket has moved.
+OLD_TABLE = ("    index_look(&member->store->index, key, hash, &place);\n    if (slot_is_record(place.word)) {\n", """
+    const struct index *index = &member->store->index;
+    index_look(index, key, hash, &place);
+    struct index_bucket *old = link_bucket(load_acquire(&index->directory[index_segment_of(index, hash)]));
+    for (uint32_t i = 0; old != NULL && i < INDEX_BUCKET_SLOTS; i++) {
+        uint64_t word = load_acquire(&old->slots[i]);
+        place.word = slot_is_record(word) && key_equal(slot_record(word), key) ? word : place.word;
+    }
+    if (slot_is_record(place.word)) {
+""")
+FENCE = "    fence_seq_cst();"
+PLANTS = [
+    # what an acquire is for
+    Plant("slot-load-relaxed", "store/index.h",
+          [("word = load_acquire(&bucket->slots[i]); /* pairs with the CAS that published the record */",
+            "word = load_relaxed(&bucket->slots[i]);")], "insert-insert overwrite-loose"),
+    Plant("directory-relaxed", "store/index.h",
+          [("load_acquire(&index->directory[index_segment_of(index, hash)]);\n    place->table",
+            "load_relaxed(&index->directory[index_segment_of(index, hash)]);\n    place->table")], "first-table"),
+    Plant("forwarded-mark-relaxed", "store/index.h",
+          [("load_acquire(&bucket->link); /* pairs with the CAS in rebuild_forward()",
+            "load_relaxed(&bucket->link); /*")], "rebuild-read rebuild-loose"),
+    Plant("chain-link-relaxed", "store/index.h",
+          [("load_acquire(&bucket->link); /* pairs with the CAS in change_append() and rebuild_next() */",
+            "load_relaxed(&bucket->link);")], "chain-append-long"),
+    Plant("mail-tail-relaxed", "dataplane/mail.c", [("load_acquire(&ring->tail)", "load_relaxed(&ring->tail)")]),
+    Plant("mail-head-relaxed", "dataplane/mail.c", [("load_acquire(&ring->head)", "load_relaxed(&ring->head)")]),
+    Plant("mail-post-relaxed", "dataplane/mail.c", [("store_release(&ring->tail", "store_relaxed(&ring->tail")]),
+    # what a fence is for; qsbr_advance() and qsbr_scan() have one each, and one of them is enough
+    Plant("retire-without-fence", "store/qsbr.c",
+          [(f"{FENCE}\n    return add_acq_rel", "    return add_acq_rel"),
+           (f"{FENCE}                              /* partner", "    /*")], "retire-sealed"),
+    Plant("online-without-fence", "store/qsbr.c", [(f"unlinked before its fence */\n{FENCE}", "*/")], "retire-read"),
+    Plant("wake-without-fence", "dataplane/wake.c", [(f"{FENCE}\n    if (UNLIKELY", "    if (UNLIKELY")]),
+    Plant("sleep-without-fence", "dataplane/wake.c", [(f"{FENCE} /* pairs with the fence in mail_wake()", "    /*")]),
+    Plant("cut-without-fence", "store/cut.c", [(f"{FENCE}\n        for", "        for")], "flush-incr-cycles"),
+    # reclamation
+    Plant("limbo-does-not-wait", "store/qsbr.c",
+          [("if (load_acquire(&limbo->qsbr->safe) < batch->epoch) {", "if (false) {")], "retire-read"),
+    Plant("report-relaxed", "store/qsbr.c",
+          [("store_release(&limbo->qsbr->seats[limbo->seat].seen, epoch);",
+            "store_relaxed(&limbo->qsbr->seats[limbo->seat].seen, epoch);")], "retire-quiesce"),
+    Plant("report-read-relaxed", "store/qsbr.c",
+          [("load_acquire(&qsbr->seats[i].seen)", "load_relaxed(&qsbr->seats[i].seen)")], "retire-quiesce"),
+    Plant("online-without-a-word", "store/qsbr.c",
+          [("    store_relaxed(&limbo->qsbr->seats[limbo->seat].seen, limbo->reported);\n", "")], "retire-read"),
+    # the index
+    Plant("hole-reused", "store/sweep.c",
+          [("if (!cas_acq_rel(slot, &word, slot_of_tomb(stamp))) {", "if (!cas_acq_rel(slot, &word, SLOT_EMPTY)) {")],
+          "swept-neighbour expired-sweep"),
+    Plant("publish-without-cas", "store/store.c",
+          [("!cas_acq_rel(place->slot, &expected, word)",
+            "(store_release(place->slot, word), expected = 0, false)")], "insert-insert"),
+    Plant("ghost-leaked", "store/store.c",
+          [("    if (place->slot != NULL && slot_has_key(place->word)) {\n        change_retire",
+            "    if (place->slot != NULL && slot_is_record(place->word)) {\n        change_retire")], "ghost-reuse"),
+    # rebuilds
+    Plant("empty-slot-not-frozen", "store/rebuild.c",
+          [("while ((word & SLOT_FROZEN) == 0 && slot_kind(word) != SLOT_TOMB) {",
+            "while ((word & SLOT_FROZEN) == 0 && slot_kind(word) != SLOT_TOMB && slot_kind(word) != SLOT_EMPTY) {")],
+          "rebuild-write rebuild-helpers"),
+    Plant("null-link-not-frozen", "store/rebuild.c",
+          [("while (link == 0 && !cas_acq_rel(&bucket->link, &link, LINK_FROZEN)) {", "while (false) {")],
+          "rebuild-append"),
+    Plant("forwarding-not-followed", "store/index.h",
+          [("while (UNLIKELY((link & LINK_FORWARDED) != 0)) {", "while (false) {")], "rebuild-read rebuild-loose"),
+    Plant("old-table-looked-in", "store/store.c", [OLD_TABLE], "rebuild-write rebuild-read"),
+    Plant("frozen-slot-written", "store/store.c",
+          [("if (UNLIKELY((place->word & SLOT_FROZEN) != 0)) {", "if (false) {")], "rebuild-write"),
+    Plant("copy-without-cas", "store/rebuild.c",
+          [("    uint64_t init = SLOT_INIT;\n"
+            "    (void)cas_acq_rel(&target->bucket->slots[target->slot], &init, word & ~SLOT_FROZEN);",
+            "    uint64_t init = load_acquire(&target->bucket->slots[target->slot]);\n"
+            "    if (init == SLOT_INIT)\n"
+            "        store_release(&target->bucket->slots[target->slot], word & ~SLOT_FROZEN);")], "rebuild-helpers"),
+    Plant("help-without-a-second-look", "store/rebuild.c",
+          [("    if ((load_acquire(&head->link) & LINK_FORWARDED) != 0) {\n        return REBUILD_DONE;\n    }\n    assert",
+            "    assert")], "rebuild-helpers rebuild-write"),
+    Plant("bucket-leaked", "store/rebuild.c", [("                index_blocks_retire(member, bucket, 1);\n", "")],
+          "rebuild-grow"),
+    # cuts
+    Plant("cut-read-before-the-stamp", "store/store.c",
+          [("    change->stamp = stamp_take(&store->clock, member->seat, MAX(above, change->cut));\n"
+            "    change->cut = cut_read_after(&store->cut, change->stamp);",
+            "    uint64_t early = load_acquire(&store->cut.word);\n"
+            "    change->stamp = stamp_take(&store->clock, member->seat, MAX(above, change->cut));\n"
+            "    change->cut = early;")], "flush-incr flush-incr-cycles"),
+    Plant("cut-without-pending", "store/cut.c",
+          [("!cas_acq_rel(&cut->word, &word, pending)",
+            "!cas_acq_rel(&cut->word, &word, stamp_clock_read(clock) | STAMP_MEMBER_MASK)")],
+          "flush-incr flush-incr-cycles"),
+]
+
+
+def compile_one(tree: pathlib.Path, source: str, flags: list[str]) -> pathlib.Path:
+    target = tree / "objects" / (source.replace("/", "_") + ".o")
+    subprocess.run(["gcc", *FLAGS, *flags, "-MMD", "-c", source, "-o", target], cwd=tree, check=True)
+    return target
+
+
+class Tree:
+    """A copy of the sources and its objects; a plant compiles again what it touches."""
+
+    def __init__(self, tree: pathlib.Path):
+        self.tree = tree
+        for part in ("config", "store", "dataplane", "test/store", "test/sched"):
+            shutil.copytree(ROOT / part, tree / part)
+        (tree / "objects").mkdir()
+        store = [f"store/{path.name}" for path in sorted((tree / "store").glob("*.c"))
+                 if not path.name.startswith("memory")]
+        seen = {
+            "store": store + [f"test/sched/{name}.c" for name in ("scene_store", "scenes_store", "sched_memory")] +
+                     ["test/store/audit.c"],
+            "mail": ["dataplane/mail.c", "dataplane/wake.c", "test/sched/scenes_mail.c"],
+        }
+        plain = [f"test/sched/{path.name}" for path in sorted((tree / "test/sched").glob("sched*.c"))
+                 if path.name not in ("sched_memory.c",)] + [f"test/sched/switch_{MACHINE}.S"]
+        linear = ["test/store/linear.c", "test/store/linear_keys.c"]
+        self.flags = {source: SEEN for sources in seen.values() for source in sources}
+        self.flags.update({source: ["-DSYNC_SCHED"] for source in plain})
+        self.flags.update({source: [] for source in linear})
+        self.objects = {}
+        self.stale = set()  # objects of the plant before
+        self.compile(set(self.flags))
+        self.programs = {name: sources + plain + (linear if name == "store" else []) for name, sources in seen.items()}
+
+    def compile(self, sources: set[str]) -> None:
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            jobs = {source: pool.submit(compile_one, self.tree, source, self.flags[source]) for source in sources}
+            self.objects.update({source: job.result() for source, job in jobs.items()})
+
+    def touched_by(self, file: str) -> set[str]:
+        """Sources that include the file, or are it."""
+        return {source for source, target in self.objects.items()
+                if re.search(rf"[ /]{re.escape(file)}\b", target.with_suffix(".d").read_text())}
+
+    def link(self, name: str) -> pathlib.Path:
+        program = self.tree / f"sched_{name}"
+        objects = [self.objects[source] for source in self.programs[name]]
+        subprocess.run(["gcc", *objects, f"@{self.tree}/test/sched/wrap.args", "-lm", "-o", program], check=True)
+        return program
+
+    def with_plant(self, plant: Plant) -> pathlib.Path:
+        path = self.tree / plant.file
+        text = planted = path.read_text()
+        for before, after in plant.edits:
+            if planted.count(before) != 1:
+                sys.exit(f"plants: {plant.name}: {planted.count(before)} times in {plant.file}, expected once: {before}")
+            planted = planted.replace(before, after)
+        path.write_text(planted)
+        touched = self.touched_by(plant.file)
+        self.compile(touched | self.stale)
+        self.stale = touched
+        path.write_text(text)
+        return self.link("mail" if plant.file.startswith("dataplane") else "store")
+
+
+def run(program: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([program, *arguments], capture_output=True, text=True, timeout=300, check=False)
+
+
+def found(program: pathlib.Path, plant: Plant) -> str:
+    """What the scheduler said; empty when it found nothing, or could not find it again."""
+    tried = run(program, *SEARCH, *plant.scenes.split())
+    again = re.search(r"^(.*)\n  again: -r (\S+) -v (\S+)$", tried.stdout, re.M)
+    if tried.returncode == 0 or again is None:
+        return ""
+    replayed = run(program, "-r", again[2], "-v", again[3])
+    return again[1] if replayed.returncode == 1 and f"\n{again[1]}\n" in replayed.stdout else ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*")
+    wanted = parser.parse_args().names
+    missed = []
+    with tempfile.TemporaryDirectory() as directory:
+        tree = Tree(pathlib.Path(directory))
+        for plant in PLANTS:
+            if wanted and plant.name not in wanted:
+                continue
+            how = found(tree.with_plant(plant), plant)
+            print(f"{plant.name}: {how or 'NOT FOUND'}", flush=True)
+            if not how:
+                missed.append(plant.name)
+    print(f"{len(missed)} not found")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
