@@ -164,6 +164,9 @@ dpdk_open(const struct ethernet_config *config, struct ethernet_device **out, ch
     if (rc != 0) {
         goto out;
     }
+    struct rte_eth_link link = { 0 };
+    rte_eth_link_get_nowait(device->port, &link);
+    device->link_up = link.link_status;
     rte_eth_dev_callback_register(device->port, RTE_ETH_EVENT_INTR_RESET, fault_seen, device);
 out:
     eal_adopt(false);

@@ -1,6 +1,7 @@
 /* ctl_stats.c - stats, metrics, latency, lcores, ports, memory. */
 #include "config/cycles.h"
 #include "mgmt/ctl.h"
+#include "mgmt/ethernet.h"
 #include "mgmt/openmetrics.h"
 #include "mgmt/store_stats_table.h"
 
@@ -225,11 +226,13 @@ ctl_ports(struct ctl_request *request)
         const struct lcore *lcore = dataplane->lcores[i];
         for (uint32_t p = 0; p < lcore->port_count; p++) {
             const struct port_info *info = &lcore->ports[p]->info;
-            json_array_append_new(rows, json_pack("{s:i,s:i,s:s,s:s,s:s,s:i,s:i,s:i,s:i,s:s}", "lcore", (int)i, "port",
-                                                  (int)p, "type", info->type, "provider", info->provider, "send",
-                                                  info->send, "rx_slots", (int)info->rx_slots, "tx_slots",
-                                                  (int)info->tx_slots, "frame_bytes", (int)info->frame_bytes,
-                                                  "inject_bytes", (int)info->inject_bytes, "address", info->address));
+            json_t *row =
+                json_pack("{s:i,s:i,s:s,s:s,s:s,s:i,s:i,s:i,s:i,s:s}", "lcore", (int)i, "port", (int)p, "type",
+                          info->type, "provider", info->provider, "send", info->send, "rx_slots", (int)info->rx_slots,
+                          "tx_slots", (int)info->tx_slots, "frame_bytes", (int)info->frame_bytes, "inject_bytes",
+                          (int)info->inject_bytes, "address", info->address);
+            ethernet_describe(lcore->ports[p], row);
+            json_array_append_new(rows, row);
         }
     }
     request->result = json_pack("{s:o}", "ports", rows);

@@ -2,6 +2,7 @@
 #include "mgmt/crash.h"
 #include "mgmt/ctl.h"
 #include "mgmt/doctor.h"
+#include "mgmt/ethernet.h"
 #include "mgmt/live.h"
 #include "mgmt/log.h"
 #include <sys/resource.h>
@@ -24,7 +25,9 @@ fabric_names(const struct mgmt *mgmt)
     json_t *list = json_array();
 
     for (uint32_t i = 0; i < mgmt->settings->port_count; i++) {
-        json_array_append_new(list, json_string(mgmt->settings->ports[i].name));
+        if (mgmt->settings->ports[i].type == PORT_FABRIC) {
+            json_array_append_new(list, json_string(mgmt->settings->ports[i].name));
+        }
     }
     return list;
 }
@@ -55,6 +58,7 @@ ctl_status(struct ctl_request *request)
         (json_int_t)store.memory.limit_bytes, "memory_reserve_bytes", (json_int_t)store.memory.reserve_bytes,
         "huge_page_bytes", (json_int_t)store.memory.huge_page_bytes, "clock", mgmt_clock_text(mgmt), "auth",
         mgmt->settings->user_count > 0, "tls", false, "persistence", "none: memory only");
+    json_object_set_new(request->result, "ethernet", ethernet_addresses(mgmt));
     return CTL_DONE;
 }
 
@@ -131,8 +135,8 @@ show_setting(const struct settings *settings, size_t index)
 static json_t *
 show_port(const struct port_settings *port)
 {
-    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I}", "name", port->name, "provider", port->provider,
-                     "node", port->node, "domain", port->domain, "send", port->send, "rx_slots",
+    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I}", "name", port->name, "type", "fabric", "provider",
+                     port->provider, "node", port->node, "domain", port->domain, "send", port->send, "rx_slots",
                      (json_int_t)port->rx_slots, "tx_slots", (json_int_t)port->tx_slots, "sessions",
                      (json_int_t)port->sessions, "frame_bytes", (json_int_t)port->frame_bytes, "lease_ms",
                      (json_int_t)port->lease_ms);
@@ -148,7 +152,8 @@ ctl_config_show(struct ctl_request *request)
         json_array_append_new(rows, show_setting(settings, i));
     }
     for (uint32_t i = 0; i < settings->port_count; i++) {
-        json_array_append_new(ports, show_port(&settings->ports[i]));
+        const struct port_settings *port = &settings->ports[i];
+        json_array_append_new(ports, port->type == PORT_ETHERNET ? ethernet_settings(port) : show_port(port));
     }
     for (uint32_t i = 0; i < settings->user_count; i++) {
         json_array_append_new(users, json_string(settings->users[i].name));

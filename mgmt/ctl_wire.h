@@ -24,6 +24,10 @@
       "latency histograms: kind=service (decoded to encoded) or residence (polled to flushed), loop or burst")         \
     X(LCORES, "lcores", READ, "", ctl_lcores, "CPU, thread, node, turns and busy share of every lcore")                \
     X(PORTS, "ports", READ, "", ctl_ports, "ports of every lcore")                                                     \
+    X(CAPTURE, "capture", READ, "", ctl_capture, "the capture that runs, or the last one")                             \
+    X(CAPTURE_START, "capture start", CHANGE, "port file seconds packets snap", ctl_capture_start,                     \
+      "copies the packets of an ethernet port into a new pcap file")                                                   \
+    X(CAPTURE_STOP, "capture stop", CHANGE, "", ctl_capture_stop, "ends the capture")                                  \
     X(SESSIONS, "sessions", READ, "limit", ctl_sessions, "who is connected")                                           \
     X(SESSIONS_KILL, "sessions kill", CHANGE, "id", ctl_sessions_kill, "ends a session")                               \
     X(LOG, "log", READ, "limit", ctl_log, "the last records of the log")                                               \

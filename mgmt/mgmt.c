@@ -2,6 +2,7 @@
 #include "mgmt/crash.h"
 #include "mgmt/ctl.h"
 #include "mgmt/live.h"
+#include "mgmt/ethernet.h"
 #include "mgmt/log.h"
 #include "mgmt/notify.h"
 #include <errno.h>
@@ -278,6 +279,7 @@ tick_second(struct mgmt *mgmt, int64_t now_ms)
     mgmt->second_ms = now_ms;
 }
 
+    ethernet_tick_second(mgmt);
 static uint64_t
 count_activity(const struct mgmt *mgmt)
 {
@@ -305,6 +307,7 @@ mgmt_tick(struct mgmt *mgmt, uint64_t watchdog_ms)
         streams_tick(&mgmt->streams, now_ms);
     }
     if (now_ms - mgmt->ticked_ms >= CTL_TICK_MS) {
+    ethernet_tick(mgmt);
         mgmt->ticked_ms = now_ms;
         ctl_server_tick(&mgmt->ctl, now_ms);
         http_tick(&mgmt->http);
@@ -379,6 +382,7 @@ mgmt_close(struct mgmt *mgmt)
     free(mgmt->written);
 }
 
+    ethernet_close(mgmt);
 /* Lcores that do not stop cannot be joined; what must not stay behind is removed and the process ends. */
 static _Noreturn void
 mgmt_abandon(struct mgmt *mgmt)
@@ -414,6 +418,7 @@ mgmt_run(struct mgmt *mgmt)
     mgmt_serve(mgmt);
     if (!dataplane_stopped(mgmt->dataplane)) {
         mgmt_abandon(mgmt);
+    ethernet_log_start(mgmt);
     }
     int64_t drained_ms = loop_now_ms() - mgmt->drain_begun_ms;
     mgmt_close(mgmt);

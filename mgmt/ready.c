@@ -1,6 +1,20 @@
+#include "mgmt/ethernet.h"
 #include "mgmt/mgmt.h"
 #include <jansson.h>
 #include <unistd.h>
+
+static void
+print_ethernet(const struct mgmt *mgmt, struct text *out)
+{
+    json_t *addresses = ethernet_addresses(mgmt), *address;
+    size_t index;
+
+    json_array_foreach(addresses, index, address)
+    {
+        text_print(out, "%s %s", index == 0 ? "; ethernet" : ",", json_string_value(address));
+    }
+    json_decref(addresses);
+}
 
 static void
 print_text(const struct mgmt *mgmt, const struct store_stats *store, struct text *out)
@@ -17,16 +31,23 @@ print_text(const struct mgmt *mgmt, const struct store_stats *store, struct text
                settings->user_count > 0 ? ", with passwords" : "", mgmt->ctl_path, settings->cpu_count,
                settings->cpu_count == 1 ? "" : "s",
                cpu_list_print(cpus, sizeof(cpus), settings->cpus, settings->cpu_count), settings->lcores_idle);
+    uint32_t fabrics = 0;
     for (uint32_t i = 0; i < settings->port_count; i++) {
         const struct port_settings *port = &settings->ports[i];
+        if (port->type != PORT_FABRIC) {
+            continue;
+        }
+        fabrics++;
         if (strcmp(port->name, port->provider) == 0) {
             text_print(out, " %s", port->name);
         } else {
             text_print(out, " %s (%s)", port->name, port->provider);
         }
     }
-    text_print(out, "%s; memory %s reserved, limit %s, ", settings->port_count == 0 ? " none" : "",
-               unit_print_size_short(a, settings->memory_reserve), unit_print_size_short(b, settings->memory_limit));
+    text_print(out, "%s", fabrics == 0 ? " none" : "");
+    print_ethernet(mgmt, out);
+    text_print(out, "; memory %s reserved, limit %s, ", unit_print_size_short(a, settings->memory_reserve),
+               unit_print_size_short(b, settings->memory_limit));
     if (store->memory.huge_page_bytes > 0) {
         text_print(out, "huge pages %s", unit_print_size_short(a, store->memory.huge_page_bytes));
     } else {
@@ -54,6 +75,9 @@ print_json(const struct mgmt *mgmt, const struct store_stats *store, struct text
         json_array_append_new(streams, json_string(mgmt->streams.listeners[i].listener.text));
     }
     for (uint32_t i = 0; i < settings->port_count; i++) {
+        if (settings->ports[i].type != PORT_FABRIC) {
+            continue;
+        }
         json_array_append_new(
             fabric, json_pack("{s:s,s:s}", "name", settings->ports[i].name, "provider", settings->ports[i].provider));
     }
@@ -66,6 +90,7 @@ print_json(const struct mgmt *mgmt, const struct store_stats *store, struct text
         "memory_limit_bytes", (json_int_t)settings->memory_limit, "huge_page_bytes",
         (json_int_t)store->memory.huge_page_bytes, "clock", mgmt_clock_text(mgmt), "auth", settings->user_count > 0,
         "persistence", "none: memory only", "tls", false);
+    json_object_set_new(line, "ethernet", ethernet_addresses(mgmt));
     CHECK(line != NULL && json_dump_callback(line, append_json, out, JSON_COMPACT | JSON_REAL_PRECISION(9)) == 0);
     json_decref(line);
 }

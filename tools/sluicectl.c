@@ -15,6 +15,7 @@ enum option_flag {
     TAKES_WATCH = 1 << 6,
     TAKES_VALUE = 1 << 7,
     TAKES_SAVE = 1 << 8,
+    TAKES_CAPTURE = 1 << 9,
 };
 
 /* ---- commands ---- */
@@ -57,6 +58,9 @@ run_status(const struct options *options)
     }
     print_list("streams", json_object_get(result, "streams"), "none");
     print_list("fabric", json_object_get(result, "fabric"), "none");
+    if (json_array_size(json_object_get(result, "ethernet")) > 0) {
+        print_list("ethernet", json_object_get(result, "ethernet"), "");
+    }
     print_line("management", json_object_get(result, "management"), COLUMN_TEXT);
     if (get_text(result, "metrics")[0] != '\0') {
         printf("%-12s http://%s/metrics\n", "metrics", get_text(result, "metrics"));
@@ -176,31 +180,6 @@ run_lcores(const struct options *options)
         return print_json(result);
     }
     table_print(json_object_get(result, "lcores"), columns, ARRAY_COUNT(columns), "no lcores");
-    json_decref(result);
-    return EXIT_GOOD;
-}
-
-static int
-run_ports(const struct options *options)
-{
-    static const struct column columns[] = {
-        { "LCORE", "lcore", COLUMN_EXACT },
-        { "PORT", "port", COLUMN_EXACT },
-        { "TYPE", "type", COLUMN_TEXT },
-        { "PROVIDER", "provider", COLUMN_TEXT },
-        { "SEND", "send", COLUMN_TEXT },
-        { "RX", "rx_slots", COLUMN_EXACT },
-        { "TX", "tx_slots", COLUMN_EXACT },
-        { "FRAME", "frame_bytes", COLUMN_EXACT },
-        { "INJECT", "inject_bytes", COLUMN_EXACT },
-        { "ADDRESS", "address", COLUMN_TEXT },
-    };
-    json_t *result = call(options, "ports", NULL);
-
-    if (options->json) {
-        return print_json(result);
-    }
-    table_print(json_object_get(result, "ports"), columns, ARRAY_COUNT(columns) - !options->full, "no ports");
     json_decref(result);
     return EXIT_GOOD;
 }
@@ -401,7 +380,9 @@ static const struct command {
       "latency histograms" },
     { "top", top_run, TAKES_WATCH, "[--watch=SECONDS]", "load, head-room, hottest commands, slowest clients" },
     { "lcores", run_lcores, 0, "", "CPU, thread and load of every lcore" },
-    { "ports", run_ports, TAKES_FULL, "[-l]", "ports of every lcore" },
+    { "ports", ports_run, TAKES_FULL, "[-l]", "ports of every lcore" },
+    { "capture", capture_run, TAKES_CAPTURE | TAKES_WORD | TAKES_VALUE, "PORT FILE [options below]",
+      "copy packets of an ethernet port into a pcap file" },
     { "sessions", run_sessions, TAKES_FULL | TAKES_LIMIT, "[-l] [--limit N]", "who is connected" },
     { "sessions kill", run_sessions_kill, TAKES_WORD, "ID", "end a session" },
     { "log", run_log, TAKES_LIMIT, "[--limit N]", "the last records of the log" },
@@ -444,6 +425,11 @@ print_usage(void)
          "      --watch[=SECONDS]  again and again, what was counted in the last seconds (1); keys change the view\n"
          "      --save=FILE        keep what was counted until now\n"
          "      --diff OLD[,NEW]   what was counted between two saved files, or since one\n"
+         "\n"
+         "capture:\n"
+         "      --seconds N        how long at most (10)\n"
+         "      --packets N        how many at most (1000000)\n"
+         "      --snap N           bytes of each (256)\n"
          "\n"
          "Exit codes: 0 good, 1 error or not ready, 2 wrong usage, 3 cannot connect.");
 }
@@ -488,6 +474,9 @@ enum {
     OPTION_DIFF,
     OPTION_LIMIT,
     OPTION_NO_WAIT,
+    OPTION_SECONDS,
+    OPTION_PACKETS,
+    OPTION_SNAP,
     OPTION_VERSION
 };
 
@@ -539,6 +528,15 @@ take_option(struct options *options, int option)
     case OPTION_NO_WAIT:
         options->no_wait = true;
         return TAKES_NO_WAIT;
+    case OPTION_SECONDS:
+        options->seconds = parse_number(optarg);
+        return TAKES_CAPTURE;
+    case OPTION_PACKETS:
+        options->packets = parse_number(optarg);
+        return TAKES_CAPTURE;
+    case OPTION_SNAP:
+        options->snap = parse_number(optarg);
+        return TAKES_CAPTURE;
     case OPTION_VERSION:
         puts("sluicectl " SLUICE_VERSION);
         exit(EXIT_GOOD);
@@ -569,6 +567,9 @@ read_options(struct options *options, int argc, char **argv)
         { "diff", required_argument, NULL, OPTION_DIFF },
         { "limit", required_argument, NULL, OPTION_LIMIT },
         { "no-wait", no_argument, NULL, OPTION_NO_WAIT },
+        { "seconds", required_argument, NULL, OPTION_SECONDS },
+        { "packets", required_argument, NULL, OPTION_PACKETS },
+        { "snap", required_argument, NULL, OPTION_SNAP },
         { "version", no_argument, NULL, OPTION_VERSION },
         { "help", no_argument, NULL, 'h' },
         { NULL, 0, NULL, 0 },
@@ -626,7 +627,12 @@ find_command(char **words, int count, int *used)
 int
 main(int argc, char **argv)
 {
-    struct options options = { .timeout_s = 5, .lcore = UINT64_MAX, .limit = UINT64_MAX };
+    struct options options = { .timeout_s = 5,
+                               .lcore = UINT64_MAX,
+                               .limit = UINT64_MAX,
+                               .seconds = UINT64_MAX,
+                               .packets = UINT64_MAX,
+                               .snap = UINT64_MAX };
     uint32_t needs = read_options(&options, argc, argv);
     int used;
 

@@ -17,9 +17,10 @@ struct options {
     bool json, all, full, hist, percentiles, watch, no_wait;
     double watch_s;
     const char *kind, *save, *diff;
-    uint64_t lcore, limit; /* UINT64_MAX: not given */
-    const char *word;      /* argument behind the command, or NULL */
-    const char *value;     /* and the one behind it, or NULL */
+    uint64_t lcore, limit;           /* UINT64_MAX: not given */
+    uint64_t seconds, packets, snap; /* the same */
+    const char *word;                /* argument behind the command, or NULL */
+    const char *value;               /* and the one behind it, or NULL */
 };
 
 /* ---- sluicectl_call.c: one connection ---- */
@@ -103,6 +104,11 @@ json_t *result_difference(const json_t *now, const json_t *before);
 json_t *result_merged(const json_t *result);
 
 /* ---- sluicectl_config.c ---- */
+
+/* ---- sluicectl_ports.c ---- */
+
+int ports_run(const struct options *options);
+int capture_run(const struct options *options);
 
 int config_show_run(const struct options *options);
 int config_get_run(const struct options *options);

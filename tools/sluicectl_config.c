@@ -5,6 +5,24 @@
 #include <sodium.h>
 #include <unistd.h>
 
+/* Those of one type, if there are any. */
+static void
+print_ports(const json_t *rows, const char *type, const struct column *columns, size_t count)
+{
+    json_t *some = json_array();
+
+    for (size_t i = 0; i < json_array_size(rows); i++) {
+        if (strcmp(get_text(json_array_get(rows, i), "type"), type) == 0) {
+            json_array_append(some, json_array_get(rows, i));
+        }
+    }
+    if (json_array_size(some) > 0) {
+        putchar('\n');
+        table_print(some, columns, count, "");
+    }
+    json_decref(some);
+}
+
 int
 config_show_run(const struct options *options)
 {
@@ -19,16 +37,23 @@ config_show_run(const struct options *options)
         { "SEND", "send", COLUMN_TEXT },    { "RX", "rx_slots", COLUMN_EXACT },
         { "TX", "tx_slots", COLUMN_EXACT }, { "FRAME", "frame_bytes", COLUMN_EXACT }
     };
+    static const struct column ethernets[] = { { "PORT", "name", COLUMN_TEXT },
+                                               { "DEVICE", "device", COLUMN_TEXT },
+                                               { "ADDRESS", "address", COLUMN_TEXT },
+                                               { "GATEWAY", "gateway", COLUMN_TEXT },
+                                               { "MTU", "mtu", COLUMN_EXACT },
+                                               { "LCORE", "lcore", COLUMN_EXACT },
+                                               { "RX", "rx_descriptors", COLUMN_EXACT },
+                                               { "TX", "tx_descriptors", COLUMN_EXACT },
+                                               { "EAL", "eal", COLUMN_TEXT } };
     json_t *result = call(options, "config show", NULL);
 
     if (options->json) {
         return print_json(result);
     }
     table_print(json_object_get(result, "settings"), columns, options->full ? 5 : 3, "no settings");
-    if (json_array_size(json_object_get(result, "ports")) > 0) {
-        putchar('\n');
-        table_print(json_object_get(result, "ports"), ports, ARRAY_COUNT(ports), "");
-    }
+    print_ports(json_object_get(result, "ports"), "fabric", ports, ARRAY_COUNT(ports));
+    print_ports(json_object_get(result, "ports"), "ethernet", ethernets, ARRAY_COUNT(ethernets));
     json_decref(result);
     return EXIT_GOOD;
 }
