@@ -16,7 +16,7 @@ number_text(const struct setting *setting, uint64_t value, char out[64])
 static bool
 set_value(const struct setting *setting, const char *value, bool in_file)
 {
-    char text[512], bare[64];
+    char text[1024], bare[64];
     int group = (int)(strchr(setting->name, '.') - setting->name);
 
     if (!in_file) {
