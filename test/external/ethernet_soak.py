@@ -20,7 +20,6 @@ MIB = 1 << 20
 ROUND = 250           # connections of a round, half of them open at once
 ROUND_S = 1.5         # no faster: the client's own ports stay taken for a minute
 RESIDENT_SLACK = 4 * MIB
-GAUGES = () if netns.STACK == "kernel" else ("ethernet_pcbs", "ethernet_mbufs_held", "ethernet_mbufs")
 
 
 def connection_end(connection, how):
@@ -97,7 +96,7 @@ def sample(served, steady_sessions):
         counters = served.counters()
         left = counters["sessions_opened"] - counters["sessions_closed"]
         if left <= steady_sessions:
-            return {"resident": served.resident_bytes()} | {name: counters[name] for name in GAUGES}
+            return {"resident": served.resident_bytes()} | served.held()
         if time.monotonic() > deadline:
             raise AssertionError(f"{left} sessions are open, expected {steady_sessions}")
         time.sleep(0.02)

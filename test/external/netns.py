@@ -111,6 +111,8 @@ class Wire:
             self.client.address_set("kernel1", KERNEL_HERE)
             self.server.address_set("kernel0", KERNEL_THERE)
             self.wire_make()
+            if STACK == "port":  # libfabric's clients may choose either of their addresses
+                self.server.run("ip", "route", "add", HERE, "via", KERNEL_HERE)
             self.client.enter()
             self.undo = undo.pop_all()
 
@@ -222,6 +224,13 @@ class EthernetServer(server.Server):
             if found:
                 return found.group(1)
         raise server.ServerError(f"{THERE} has no Ethernet address")
+
+    def held(self):
+        """What the port holds: connections of any state, frames received, segments to be sent."""
+        if STACK == "kernel":
+            return {}
+        row = next(row for row in self.ctl("ports")["ports"] if row["type"] == "ethernet")
+        return {name: row[name] for name in ("connections", "frames_held", "segments")}
 
     def lcore_thread(self):
         return self.ctl("lcores")["lcores"][0]["tid"]
