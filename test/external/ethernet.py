@@ -210,6 +210,19 @@ class Protected(unittest.TestCase):
                 self.assertIsNone(fabric.resp_call(client, "GET", "k"))
 
 
+    def test_two_capabilities_suffice(self):
+        with wire_kind() as wire, netns.EthernetServer(wire, capabilities=("net_raw", "net_admin")) as served:
+            with served.connect() as client:
+                self.assertEqual(fabric.resp_call(client, "PING"), b"PONG")
+
+    def test_a_missing_capability_is_named(self):
+        if netns.STACK == "kernel":
+            self.skipTest("sockets need none")
+        with wire_kind() as wire, self.assertRaises(server.ServerError) as caught:
+            netns.EthernetServer(wire, capabilities=("net_admin",)).stop()
+        self.assertIn("CAP_NET_RAW", str(caught.exception))
+
+
 # ---- TCP itself ----
 
 class Streams(Port):

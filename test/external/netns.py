@@ -66,10 +66,10 @@ class Namespace:
         """The calling thread, and what it starts from now on, is in this namespace."""
         check(LIBC.setns(self.fd, CLONE_NEWNET), "setns")
 
-    @property
-    def prefix(self):
-        """Of a command line that runs here and ends with this process."""
-        return ("nsenter", f"--net={self.path}", "setpriv", "--pdeathsig", "TERM")
+    def prefix_with(self, *capabilities):
+        """Of a command line that runs here and ends with this process; root has only these capabilities, or all if none is named."""
+        capped = (f"--bounding-set=-all{''.join(f',+{name}' for name in capabilities)}", "--inh-caps=-all") if capabilities else ()
+        return ("nsenter", f"--net={self.path}", "setpriv", "--pdeathsig", "TERM", *capped)
 
     def run(self, *words, timeout_s=30):
         done = subprocess.run(["nsenter", f"--net={self.path}", *words], capture_output=True, text=True, timeout=timeout_s)
@@ -202,8 +202,8 @@ class EthernetServer(server.Server):
 
     host = THERE
 
-    def __init__(self, wire, *settings, ports=(), **port):
-        self.prefix = wire.server.prefix
+    def __init__(self, wire, *settings, ports=(), capabilities=(), **port):
+        self.prefix = wire.server.prefix_with(*capabilities)
         self.wire = wire
         values = {"device": wire.device, "address": f"{THERE}/24", "gateway": HERE, "listen": str(PORT), **port}
         text = "".join(f' {name} = "{value}";' if isinstance(value, str) else f" {name} = {value};"
