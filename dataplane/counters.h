@@ -17,7 +17,9 @@ struct lcore_counters {
     _Alignas(CACHE_LINE) _Atomic uint64_t sessions_open;
     _Atomic uint64_t sessions_fabric;
     _Atomic uint64_t channels;
-    _Atomic uint64_t ethernet_connections, ethernet_frames_held, ethernet_segments;
+#define GAUGE_FIELD(id, ...) _Atomic uint64_t id;
+    GAUGE_TABLE(GAUGE_FIELD)
+#undef GAUGE_FIELD
     _Atomic uint64_t output_bytes; /* replies not yet acknowledged, of all sessions, as of the last sweep */
 };
 static_assert(sizeof(struct lcore_counters) % CACHE_LINE == 0, "no two lcores share a line");

@@ -67,3 +67,11 @@
     X(ethernet_tx_errors, "ethernet_tx_errors", "packets", "packets that the device could not send")                   \
     X(ethernet_device_resets, "ethernet_device_resets", "resets", "resets of a faulty device")                         \
     X(ethernet_link_changes, "ethernet_link_changes", "changes", "times the link went up or down")
+
+/* What is now, as of the last tick: the same columns. */
+#define GAUGE_TABLE(X)                                                                                                 \
+    X(ethernet_connections, "ethernet_connections", "connections",                                                     \
+      "TCP connections of the ethernet port, half-open and leaving too")                                               \
+    X(ethernet_frames_held, "ethernet_frames_held", "frames",                                                          \
+      "received packets that wait for their session or for the ones before")                                           \
+    X(ethernet_segments, "ethernet_segments", "segments", "TCP segments sent and not acknowledged")

@@ -82,12 +82,25 @@ make_room(struct ethernet *ethernet)
     }
 }
 
-/* lwIP found whom a segment is for. */
+/* RFC 5961, 5.2: what acknowledges bytes that were never sent, or long ago, is not of this connection. lwIP would take
+ * its data. */
+static bool
+acknowledges_nonsense(const struct tcp_pcb *pcb, const struct tcp_hdr *header)
+{
+    return pcb->state >= ESTABLISHED && (TCPH_FLAGS(header) & TCP_ACK) &&
+           (TCP_SEQ_GT(header->ackno, pcb->snd_nxt) || TCP_SEQ_LT(header->ackno, pcb->lastack - pcb->snd_wnd_max));
+}
+
+/* lwIP found whom a segment is for; it goes on with ERR_OK only. */
 err_t
 ethernet_stack_saw_segment(struct tcp_pcb *pcb, const struct tcp_hdr *header)
 {
     if (pcb->state == LISTEN && (TCPH_FLAGS(header) & (TCP_SYN | TCP_ACK | TCP_RST)) == TCP_SYN) {
         make_room(&ethernet_stack);
+    }
+    if (UNLIKELY(acknowledges_nonsense(pcb, header))) {
+        ethernet_stack.stats.malformed++;
+        return ERR_VAL;
     }
     return ERR_OK;
 }
@@ -353,6 +366,16 @@ connection_taken(struct ethernet_connection *connection, size_t bytes)
     }
 }
 
+/* Unread input would make closing a reset, which may overtake the last reply; and a peer that found the window shut
+ * would ask for ever. What it still sends is answered with a reset. */
+static void
+open_window(struct tcp_pcb *pcb)
+{
+    while (pcb->rcv_wnd < TCP_WND_MAX(pcb)) {
+        tcp_recved(pcb, (u16_t)MIN(TCP_WND_MAX(pcb) - pcb->rcv_wnd, UINT16_MAX));
+    }
+}
+
 void
 connection_release(struct ethernet_connection *connection)
 {
@@ -364,7 +387,7 @@ connection_release(struct ethernet_connection *connection)
         tcp_abort(pcb); /* lwIP would still send from the owner's memory */
     } else {
         move(connection, CONNECTION_LEAVING);
-        pcb->rcv_wnd = MAX(pcb->rcv_wnd, (tcpwnd_size_t)TCP_WND_MAX(pcb)); /* unread input would make it a reset */
+        open_window(pcb);
         if (tcp_close(pcb) != ERR_OK) {
             tcp_abort(pcb);
         }

@@ -276,7 +276,8 @@ session_refuse_input(struct session *session)
     }
 }
 
-/* Leftovers at the front of the session's own buffer, with room for `bytes` in all. Grows, never shrinks. */
+/* Leftovers at the front of the session's own buffer, with room for `bytes` in all. Grows, never shrinks; at least to
+ * twice its size, because a port may bring a request in small pieces. */
 static bool
 own_hold(struct session *session, size_t bytes)
 {
@@ -286,7 +287,7 @@ own_hold(struct session *session, size_t bytes)
     size_t old_room = in->own_room;
 
     if (old == NULL || old_room < bytes) {
-        size_t room = MIN(memory_class_bytes(MAX(bytes, OWN_BYTES_MIN)), (size_t)MEMORY_BLOCK_MAX);
+        size_t room = MIN(memory_class_bytes(MAX(MAX(bytes, 2 * old_room), OWN_BYTES_MIN)), (size_t)MEMORY_BLOCK_MAX);
         uint8_t *block = stream_take(session->lcore->memory, room, 0);
         if (block == NULL) {
             if (!session_may_starve(session)) {

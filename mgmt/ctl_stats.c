@@ -51,6 +51,7 @@ ctl_stats(struct ctl_request *request)
 #define COUNTER_ROW(id, name, unit, help)                                                                              \
     json_array_append_new(counters, counter_row(mgmt, name, unit, help, offsetof(struct lcore_counters, id)));
     COUNTER_TABLE(COUNTER_ROW)
+    GAUGE_TABLE(COUNTER_ROW)
 #undef COUNTER_ROW
     store_stats(mgmt->dataplane->store, &store);
 #define STORE_ROW(field, kind, name, unit, help)                                                                       \

@@ -91,6 +91,7 @@ metrics_add_counters(const struct lcore *lcore, struct counters_sum *sum)
 
 #define COUNTER_ADD(id, ...) sum->id += load_relaxed(&counters->id);
     COUNTER_TABLE(COUNTER_ADD)
+    GAUGE_TABLE(COUNTER_ADD)
 #undef COUNTER_ADD
     for (uint32_t command = 0; command < COMMAND_COUNT; command++) {
         sum->commands[command] += load_relaxed(&counters->commands[command]);

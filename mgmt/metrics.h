@@ -26,6 +26,7 @@ struct metrics {
 struct counters_sum {
 #define COUNTER_SUM(id, ...) uint64_t id;
     COUNTER_TABLE(COUNTER_SUM)
+    GAUGE_TABLE(COUNTER_SUM)
 #undef COUNTER_SUM
     uint64_t commands[COMMAND_COUNT], command_errors[COMMAND_COUNT];
     uint64_t sessions_open, sessions_fabric, channels, output_bytes;

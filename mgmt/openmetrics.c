@@ -116,6 +116,9 @@ print_clients(struct page *page)
     counter(page, "redis_net_output_bytes", "Reply bytes sent.", sum->tx_bytes);
     gauge(page, "redis_pubsub_channels", "Channels with subscribers.", sum->channels);
     gauge(page, "sluice_output_bytes", "Replies not read yet.", sum->output_bytes);
+#define LCORE_GAUGE(id, name, unit, help) gauge(page, "sluice_" name, help, sum->id);
+    GAUGE_TABLE(LCORE_GAUGE)
+#undef LCORE_GAUGE
 }
 
 static void
