@@ -71,6 +71,8 @@ enum command_flag {
     X(PERSIST, "persist", 0, 1, 1, CMD_WRITE | CMD_FAST, 1, 1, 1, exec_persist, "generic", "Removes a time to live")   \
     X(SCAN, "scan", 0, 1, LIMIT_REQUEST_ARGS, CMD_READ, 0, 0, 0, exec_scan, "generic",                                 \
       "Walks over the keys in steps; MATCH COUNT TYPE")                                                                \
+    X(KEYS, "keys", 0, 1, 1, CMD_READ | CMD_LATER | CMD_BARRIER, 0, 0, 0, exec_keys, "generic",                        \
+      "All keys that match a pattern, found beside the lcores")                                                        \
     X(RANDOMKEY, "randomkey", 0, 0, 0, CMD_READ, 0, 0, 0, exec_randomkey, "generic", "Draws one of the keys")          \
     X(DBSIZE, "dbsize", 0, 0, 0, CMD_READ | CMD_FAST, 0, 0, 0, exec_dbsize, "server", "Counts the keys")               \
     X(FLUSHALL, "flushall", 0, 0, LIMIT_REQUEST_ARGS, CMD_WRITE, 0, 0, 0, exec_flushall, "server",                     \

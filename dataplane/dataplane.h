@@ -10,6 +10,7 @@ struct dataplane {
     const struct settings *settings;
     struct store *store;
     struct channel_directory *channels;
+    struct helper *helper;
     uint32_t lcore_count;
     struct lcore *lcores[LIMIT_LCORES];
     struct mail_ring *to_mgmt[LIMIT_LCORES];  /* the management core reads */

@@ -1,6 +1,7 @@
 #include "codec/resp.h"
 #include "dataplane/channels.h"
 #include "dataplane/dataplane.h"
+#include "dataplane/helper.h"
 #include "dataplane/polling.h"
 #include "dataplane/port_ethernet.h"
 #include "dataplane/port_fabric.h"
@@ -23,7 +24,7 @@ struct lcore_block {
     struct pubsub pubsub;
     struct resp_span spans[LIMIT_REQUEST_ARGS + 1];
     uint8_t inline_line[LIMIT_INLINE_BYTES + 2];
-    struct mail_ring *mail_in[LIMIT_LCORES + 1], *mail_out[LIMIT_LCORES + 1];
+    struct mail_ring *mail_in[MAIL_THREADS], *mail_out[MAIL_THREADS];
     pthread_t thread;
     bool thread_runs;
     int begin_error;
@@ -66,7 +67,14 @@ node_of(int cpu)
     return numa_available() >= 0 ? numa_node_of_cpu(cpu) : 0;
 }
 
-/* ---- mail rings: one for every ordered pair of threads ---- */
+/* ---- mail rings: one for every ordered pair of threads; the helper brings its own ---- */
+
+/* The ring to `reader` from a thread. */
+static struct mail_ring *
+ring_open(struct lcore_block *reader, uint32_t from)
+{
+    return reader->mail_in[from] = boot_take(sizeof(struct mail_ring), reader->lcore.node);
+}
 
 static bool
 rings_open(struct dataplane *dataplane)
@@ -74,27 +82,19 @@ rings_open(struct dataplane *dataplane)
     uint32_t count = dataplane->lcore_count;
     for (uint32_t to = 0; to < count; to++) {
         struct lcore_block *reader = block_of(dataplane->lcores[to]);
-        for (uint32_t from = 0; from <= count; from++) {
-            if (from == to) {
-                continue;
-            }
-            struct mail_ring *ring = boot_take(sizeof(*ring), reader->lcore.node);
-            if (ring == NULL) {
+        for (uint32_t from = 0; from < count; from++) {
+            struct mail_ring *ring = from != to ? ring_open(reader, from) : NULL;
+            if (from != to && ring == NULL) {
                 return false;
             }
-            reader->mail_in[from] = ring;
-            if (from < count) {
-                block_of(dataplane->lcores[from])->mail_out[to] = ring;
-            } else {
-                dataplane->to_lcore[to] = ring;
-            }
+            block_of(dataplane->lcores[from])->mail_out[to] = ring;
         }
-        struct mail_ring *ring = boot_take(sizeof(*ring), reader->lcore.node);
-        if (ring == NULL) {
+        dataplane->to_lcore[to] = ring_open(reader, MAIL_FROM_MGMT);
+        dataplane->to_mgmt[to] = boot_take(sizeof(struct mail_ring), reader->lcore.node);
+        reader->mail_out[MAIL_FROM_MGMT] = dataplane->to_mgmt[to];
+        if (dataplane->to_lcore[to] == NULL || dataplane->to_mgmt[to] == NULL) {
             return false;
         }
-        reader->mail_out[count] = ring;
-        dataplane->to_mgmt[to] = ring;
     }
     return true;
 }
@@ -104,9 +104,10 @@ rings_close(struct dataplane *dataplane)
 {
     for (uint32_t i = 0; i < dataplane->lcore_count; i++) {
         struct lcore_block *block = block_of(dataplane->lcores[i]);
-        for (uint32_t from = 0; from <= dataplane->lcore_count; from++) {
+        for (uint32_t from = 0; from < dataplane->lcore_count; from++) {
             boot_give(block->mail_in[from], sizeof(struct mail_ring));
         }
+        boot_give(dataplane->to_lcore[i], sizeof(struct mail_ring));
         boot_give(dataplane->to_mgmt[i], sizeof(struct mail_ring));
     }
 }
@@ -273,7 +274,7 @@ open_store(struct dataplane *dataplane, char *why, size_t why_bytes)
                     .ahead_bytes = settings->memory_ahead,
                     .huge_pages = settings->memory_huge },
         .keys_expected = settings->store_keys,
-        .members = dataplane->lcore_count,
+        .members = dataplane->lcore_count + LIMIT_HELPERS,
         .trust_cycle_counter = dataplane->trusts_cycles,
     };
     int error = store_open(&config, &dataplane->store);
@@ -322,6 +323,12 @@ dataplane_open(const struct settings *settings, struct dataplane **out, char *wh
         error = open_lcores(dataplane, why, why_bytes);
     }
     if (error == 0) {
+        error = helper_open(dataplane, &dataplane->helper);
+        if (error != 0) {
+            snprintf(why, why_bytes, "no memory or descriptors for the helper: %s", strerror(-error));
+        }
+    }
+    if (error == 0) {
         error = open_store(dataplane, why, why_bytes);
     }
     for (uint32_t i = 0; error == 0 && i < dataplane->lcore_count; i++) {
@@ -355,7 +362,7 @@ dataplane_start(struct dataplane *dataplane)
             return block_of(lcore)->begin_error;
         }
     }
-    return 0;
+    return helper_start(dataplane->helper);
 }
 
 bool
@@ -366,7 +373,7 @@ dataplane_post(struct dataplane *dataplane, uint32_t lcore, const struct mail *m
     if (!mail_post(dataplane->to_lcore[lcore], &stamped)) {
         return false;
     }
-    lcore_notify(dataplane->lcores[lcore], LIMIT_LCORES);
+    lcore_notify(dataplane->lcores[lcore], MAIL_FROM_MGMT);
     return true;
 }
 
@@ -421,6 +428,10 @@ dataplane_close(struct dataplane *dataplane)
         if (block->thread_runs) {
             pthread_join(block->thread, NULL);
         }
+    }
+    if (dataplane->helper != NULL) {
+        helper_stop(dataplane->helper);
+        helper_close(dataplane->helper);
     }
     rings_close(dataplane);
     for (uint32_t i = 0; i < LIMIT_LCORES; i++) {

@@ -3,6 +3,8 @@
 #include "config/cycles.h"
 #include "dataplane/exec_common.h"
 #include "dataplane/glob.h"
+#include "dataplane/later.h"
+#include "dataplane/mail.h"
 #include "store/packed_hash.h"
 #include "store/packed_zset.h"
 #include "store/scan.h"
@@ -141,6 +143,19 @@ exec_scan(struct exec *exec)
         reply_bulk(exec->reply, record_key(found[i]));
     }
     return EXEC_DONE;
+}
+
+/* ---- KEYS ---- */
+
+enum exec_result
+exec_keys(struct exec *exec)
+{
+    char scratch[ARG_TEXT_BYTES];
+    if (exec_arg_bytes(exec, 0, scratch).bytes > LIMIT_PATTERN_BYTES) {
+        reply_error(exec->reply, ERROR_PATTERN);
+        return EXEC_DONE;
+    }
+    return later_ask(exec, LATER_KEYS, MAIL_FROM_HELPER);
 }
 
 /* ---- RANDOMKEY ---- */

@@ -39,8 +39,7 @@ later_ask(struct exec *exec, enum later_kind kind, uint32_t to)
 {
     struct lcore *lcore = exec->lcore;
     struct session *session = exec->session;
-    uint32_t ring = to == MAIL_FROM_MGMT ? lcore->dataplane->lcore_count : to;
-    if (to != lcore->index && mail_room(lcore->mail_out[ring]) <= ANSWERS_ROOM) {
+    if (to != lcore->index && mail_room(lcore->mail_out[to]) <= ANSWERS_ROOM) {
         return EXEC_RETRY;
     }
     struct later *later = stream_take(lcore->memory, sizeof(*later), 0);
@@ -51,7 +50,6 @@ later_ask(struct exec *exec, enum later_kind kind, uint32_t to)
         .kind = kind,
         .from = lcore->index,
         .session_id = session->id,
-        .ticket = ++lcore->later_tickets,
         .wire = session->wire,
         .correlation = exec->request->correlation,
         .user = session->user,
@@ -61,14 +59,14 @@ later_ask(struct exec *exec, enum later_kind kind, uint32_t to)
         reply_error(exec->reply, "ERR too many or too long arguments for this command");
         return EXEC_DONE;
     }
-    session->later_ticket = later->ticket;
+    session->later = later;
     if (to == lcore->index) {
         later_serve(lcore, later); /* no mail to oneself; the answer comes in another turn all the same */
         return EXEC_LATER;
     }
     struct mail mail = { .kind = MAIL_LATER_REQUEST, .p = later };
     if (!lcore_post(lcore, to, &mail)) {
-        session->later_ticket = 0;
+        session->later = NULL;
         later_give(lcore, later);
         return EXEC_RETRY;
     }
@@ -128,32 +126,81 @@ later_retry(struct lcore *lcore)
     }
 }
 
+/* Write the answer to the session that waits for it. False: no memory at this moment. */
+static bool
+later_write(struct lcore *lcore, struct later *later, struct session *session)
+{
+    struct stream_out *out = &session->out;
+    const uint8_t *answer = later->answer_big != NULL ? later->answer_big : later->answer;
+    uint64_t start = stream_out_end(out);
+    bool written = stream_out_move(out, &later->out);
+    if (written) {
+        sink_write(&out->sink, slice_of(answer, later->answer_bytes));
+        written = !out->sink.failed;
+    }
+    if (!written && out->starved) {
+        sink_rewind(&out->sink, start);
+        counter_add(&lcore->counters->memory_misses, 1);
+        return false;
+    }
+    if (written) {
+        counter_add(&lcore->counters->requests, 1);
+        session_unpark(session);
+    } else {
+        counter_add(&lcore->counters->closed_output_limit, 1);
+        session->later = NULL;
+        session_kill(session);
+    }
+    return true;
+}
+
 void
 later_finish(struct lcore *lcore, struct later *later)
 {
     struct session *session = session_by_id(lcore, later->session_id);
-    if (session != NULL && (session->flags & SESSION_PARKED) && session->later_ticket == later->ticket) {
-        const uint8_t *answer = later->answer_big != NULL ? later->answer_big : later->answer;
-        uint64_t start = stream_out_end(&session->out);
-        sink_write(&session->out.sink, slice_of(answer, later->answer_bytes));
-        if (session->out.sink.failed && session->out.starved) {
-            sink_rewind(&session->out.sink, start);
-            counter_add(&lcore->counters->memory_misses, 1);
-            later->next = lcore->later_unwritten; /* no memory at this moment: later_retry() comes back to it */
-            lcore->later_unwritten = later;
-            return;
-        }
-        if (session->out.sink.failed) {
-            counter_add(&lcore->counters->closed_output_limit, 1);
-            session_kill(session);
-        } else {
-            counter_add(&lcore->counters->requests, 1);
-            session_unpark(session);
-        }
+    if (session != NULL && (session->flags & SESSION_PARKED) && session->later == later &&
+        !later_write(lcore, later, session)) {
+        later->next = lcore->later_unwritten; /* later_retry() comes back to it */
+        lcore->later_unwritten = later;
+        return;
     }
+    later->out.memory = lcore->memory;
+    stream_out_fini(&later->out);
     if (later->answer_big != NULL) {
         later_release(lcore, later); /* its memory is the management core's; the struct comes back empty */
     } else {
         later_give(lcore, later);
     }
+}
+
+void
+later_cancel(struct later *later)
+{
+    store_relaxed(&later->cancelled, true);
+}
+
+/* ---- errors, written into the struct ---- */
+
+static bool
+answer_more(struct sink *sink, size_t bytes)
+{
+    sink->end = sink->at;
+    sink->failed = true;
+    return false;
+}
+
+static const struct sink_ops answer_ops = { .more = answer_more };
+
+void
+later_answer_error(struct later *later, const char *error)
+{
+    struct sink sink = { .at = later->answer, .end = later->answer + sizeof(later->answer), .ops = &answer_ops };
+    struct reply reply;
+    sink.chunk = sink.at;
+    reply_init(&reply, later->wire, &sink);
+    reply_begin(&reply, later->correlation);
+    reply_error(&reply, error);
+    reply_end(&reply);
+    assert(!sink.failed);
+    later->answer_bytes = (uint32_t)sink_offset(&sink);
 }

@@ -3,6 +3,7 @@
 #include "dataplane/burst.h"
 #include "dataplane/clock.h"
 #include "dataplane/dataplane.h"
+#include "dataplane/helper.h"
 #include "dataplane/idle.h"
 #include "dataplane/later.h"
 #include "dataplane/polling.h"
@@ -34,16 +35,17 @@ bool
 lcore_post(struct lcore *lcore, uint32_t to, const struct mail *mail)
 {
     struct dataplane *dataplane = lcore->dataplane;
-    uint32_t ring = to == MAIL_FROM_MGMT ? dataplane->lcore_count : to;
     struct mail stamped = *mail;
     stamped.from = lcore->index;
-    if (!mail_post(lcore->mail_out[ring], &stamped)) {
+    if (!mail_post(lcore->mail_out[to], &stamped)) {
         counter_add(&lcore->counters->mail_full, 1);
         return false;
     }
     counter_add(&lcore->counters->mail_sent, 1);
     if (to == MAIL_FROM_MGMT) {
         mail_wake(&dataplane->mgmt_waker);
+    } else if (to == MAIL_FROM_HELPER) {
+        mail_wake(&dataplane->helper->waker);
     } else {
         lcore_notify(dataplane->lcores[to], lcore->index);
     }
@@ -97,12 +99,11 @@ lcore_poll_mail(struct lcore *lcore)
     uint32_t taken = 0;
     while (senders != 0) {
         uint32_t from = (uint32_t)__builtin_ctzll(senders);
-        uint32_t ring = from == LIMIT_LCORES ? lcore->dataplane->lcore_count : from;
         senders &= senders - 1;
 
         struct mail mail;
         uint32_t count = 0;
-        while (count < MAIL_BURST && mail_take(lcore->mail_in[ring], &mail)) {
+        while (count < MAIL_BURST && mail_take(lcore->mail_in[from], &mail)) {
             lcore_take_mail(lcore, &mail);
             count++;
         }

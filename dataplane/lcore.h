@@ -72,9 +72,8 @@ struct lcore {
     uint32_t session_count;
     uint64_t session_ids; /* given so far; id = session_ids * lcore count + index + 1 */
 
-    struct mail_ring **mail_in;                         /* [from lcore], and [lcore count] from the management core */
-    struct mail_ring **mail_out;                        /* [to lcore], and [lcore count] to the management core */
-    _Alignas(CACHE_LINE) _Atomic uint64_t mail_waiting; /* bit per sender, LIMIT_LCORES for mgmt: set after posting */
+    struct mail_ring **mail_in, **mail_out;             /* [from thread], [to thread]: see mail.h */
+    _Alignas(CACHE_LINE) _Atomic uint64_t mail_waiting; /* bit per sender: set after posting */
     struct mail_waker waker;
     struct pubsub *pubsub;
 
@@ -89,7 +88,6 @@ struct lcore {
     struct resp_span *spans;                      /* for requests that are whole */
     uint8_t *inline_line; /* LIMIT_INLINE_BYTES + 2: an inline request is unescaped here, not in the stream */
     struct decode_limits limits, limits_before_auth;
-    uint64_t later_tickets;
     struct later *later_unsent;    /* answers that found their mail ring full */
     struct later *later_unwritten; /* answers whose session found no memory for them */
     struct burst burst;
@@ -113,9 +111,8 @@ void lcore_end(struct lcore *lcore);
 /* One turn of it, for tests that turn several by hand. Returns events: 0 means idle. */
 uint32_t lcore_turn(struct lcore *lcore);
 
-/* A message was posted to this lcore's ring from lcore `from` (LIMIT_LCORES: the management core). Any thread. */
+/* A message was posted to this lcore's ring from thread `from`. Any thread. */
 void lcore_notify(struct lcore *lcore, uint32_t from);
 
-/* Post to another lcore, or to the management core with `to` = MAIL_FROM_MGMT; wakes a sleeper. False: full, counted.
- */
+/* Post to another lcore, MAIL_FROM_MGMT or MAIL_FROM_HELPER; wakes a sleeper. False: full, counted. */
 bool lcore_post(struct lcore *lcore, uint32_t to, const struct mail *mail);

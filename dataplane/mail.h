@@ -12,7 +12,7 @@ enum mail_kind {
     MAIL_NONE,
     MAIL_ADOPT_SOCKET,  /* mgmt -> lcore: a = fd, b = listener flags (enum socket_flag); the lcore owns the fd now */
     MAIL_PUBLISH,       /* lcore -> lcore: p = struct pubsub_message, shared, counted */
-    MAIL_LATER_REQUEST, /* lcore -> mgmt or lcore: p = struct later */
+    MAIL_LATER_REQUEST, /* lcore -> mgmt, helper or lcore: p = struct later */
     MAIL_LATER_REPLY,   /* back to the asking lcore: p = the same struct later, answered */
     MAIL_SESSIONS_LIST, /* mgmt -> lcore: p = struct session_list to fill; mailed back filled */
     MAIL_SESSION_KILL,  /* mgmt -> lcore: a = session id, or kill filter in p; mailed back with b = sessions closed */
@@ -21,13 +21,16 @@ enum mail_kind {
 
 struct mail {
     enum mail_kind kind;
-    uint32_t from; /* lcore index, or MAIL_FROM_MGMT */
+    uint32_t from; /* lcore index, MAIL_FROM_MGMT or MAIL_FROM_HELPER */
     uint64_t a, b, c;
     void *p;
     uint64_t reserved[3];
 };
 static_assert(sizeof(struct mail) == CACHE_LINE, "one line a message");
-#define MAIL_FROM_MGMT UINT32_MAX
+/* Threads that are no lcores, numbered after all of these that there may be. */
+#define MAIL_FROM_MGMT   LIMIT_LCORES
+#define MAIL_FROM_HELPER (LIMIT_LCORES + 1)
+#define MAIL_THREADS     (LIMIT_LCORES + 2)
 
 struct mail_ring {
     _Alignas(CACHE_LINE) _Atomic uint32_t head; /* reader: release store; pairs with the acquire in mail_room() */

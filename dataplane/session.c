@@ -1,5 +1,6 @@
 #include "dataplane/session.h"
 #include "dataplane/dataplane.h"
+#include "dataplane/later.h"
 #include "dataplane/pubsub.h"
 
 #define CLOSING_MS      5000 /* a closing session's peer may take so long to read */
@@ -193,6 +194,9 @@ session_close(struct session *session)
 {
     struct lcore *lcore = session->lcore;
     pubsub_forget_session(session);
+    if (session->later != NULL) {
+        later_cancel(session->later);
+    }
     session_unready(session);
     session_untouch_output(session);
     if (session->in.slot != NULL) {
@@ -443,7 +447,7 @@ void
 session_unpark(struct session *session)
 {
     session->flags &= ~(uint32_t)SESSION_PARKED;
-    session->later_ticket = 0;
+    session->later = NULL;
     session_touch_output(session);
     if (session->in.taken < session->in.bytes) {
         session_ready(session);

@@ -11,6 +11,7 @@
 struct lcore;
 struct port;
 struct channel_subscription;
+struct later;
 
 #define SESSION_CHOKED                                                                                                 \
     (SESSION_READY | SESSION_PARKED | SESSION_RETRY | SESSION_FULL | SESSION_CLOSING | SESSION_DEAD | SESSION_EOF)
@@ -64,7 +65,7 @@ struct session {
     int64_t starved_since_ms; /* finds no memory for a request or a reply since; 0: it does */
     int64_t retry_since_ms;   /* the request at hand could not run since; 0: it could */
     int64_t soft_since_ms;    /* subscriber above the slow-consumer soft limit since; 0: not */
-    uint64_t later_ticket;    /* of the outstanding LATER; 0: none */
+    struct later *later;      /* asked and not yet answered; NULL: none */
     uint64_t requests, rx_bytes;
     uint64_t polled_cycles;   /* when the bytes being decoded were polled: start of residence */
     int16_t last_command;     /* enum command_id or -1 */

@@ -183,6 +183,36 @@ stream_out_acknowledge(struct stream_out *out, uint64_t offset)
     }
 }
 
+bool
+stream_out_move(struct stream_out *to, struct stream_out *from)
+{
+    uint64_t end = stream_out_end(to);
+    assert(from->acknowledged == 0 && from->sent == 0);
+    if (from->first == NULL) {
+        return true;
+    }
+    to->starved = false;
+    if (end - to->acknowledged + stream_out_end(from) > to->hard_bytes) {
+        return false;
+    }
+    from->last->used = chunk_used(from, from->last);
+    for (struct stream_chunk *chunk = from->first; chunk != NULL; chunk = chunk->next) {
+        chunk->offset = end;
+        end += chunk->used;
+    }
+    if (to->last != NULL) {
+        to->last->used = chunk_used(to, to->last);
+        to->last->next = from->first;
+    } else {
+        to->first = from->first;
+    }
+    to->last = from->last;
+    sink_stand_in(to, to->last, to->last->bytes + to->last->used);
+    from->first = from->last = NULL;
+    sink_stand_nowhere(from, 0);
+    return true;
+}
+
 void
 stream_out_trim(struct stream_out *out)
 {

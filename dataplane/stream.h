@@ -74,5 +74,8 @@ uint32_t stream_out_pieces(const struct stream_out *out, uint64_t from, struct i
 size_t stream_out_copy(const struct stream_out *out, uint64_t from, uint8_t *to, size_t room);
 /* Bytes before `offset` are no longer needed: chunks are given back, but the last. */
 void stream_out_acknowledge(struct stream_out *out, uint64_t offset);
+/* All that `from` holds goes to the end of `to`: chunks change their owner, no byte is copied. Nothing of it was sent
+ * or acknowledged. False: more than hard_bytes would be pending; nothing happened. */
+bool stream_out_move(struct stream_out *to, struct stream_out *from);
 /* Give back the last chunk too, when nothing is pending: the session has been idle for a while. */
 void stream_out_trim(struct stream_out *out);

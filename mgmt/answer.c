@@ -125,10 +125,11 @@ answers_take(struct mgmt *mgmt, struct later *later)
     case LATER_CLIENT_KILL:
         answer_clients(mgmt, later);
         break;
+    case LATER_KEYS:
     case LATER_FABRIC_ATTACH:
     case LATER_FABRIC_RESUME:
     case LATER_FABRIC_DETACH:
-        CHECK(!"a command of an lcore came to the management core");
+        CHECK(!"a command of another thread came to the management core");
     }
 }
 

@@ -1,5 +1,6 @@
 /* ctl_stats.c - stats, metrics, latency, lcores, ports, memory. */
 #include "config/cycles.h"
+#include "dataplane/helper.h"
 #include "mgmt/ctl.h"
 #include "mgmt/ethernet.h"
 #include "mgmt/openmetrics.h"
@@ -192,6 +193,19 @@ ctl_latency(struct ctl_request *request)
 
 /* ---- lcores, ports, memory ---- */
 
+/* Threads beside the lcores. */
+static json_t *
+helper_rows(const struct helper *helper)
+{
+    static const char *const states[] = { "booting", "idle", "working", "stopped" };
+    uint32_t state = load_acquire(&helper->state); /* pairs with the owner's release: tid is there */
+
+    return json_pack("[{s:s,s:i,s:s,s:I,s:I,s:I,s:I}]", "helper", HELPER_NAME, "tid", (int)helper->tid, "state",
+                     states[state], "steps", (json_int_t)load_relaxed(&helper->steps), "sleeps",
+                     (json_int_t)load_relaxed(&helper->sleeps), "jobs", (json_int_t)load_relaxed(&helper->jobs),
+                     "cancelled", (json_int_t)load_relaxed(&helper->cancelled));
+}
+
 enum ctl_result
 ctl_lcores(struct ctl_request *request)
 {
@@ -213,7 +227,7 @@ ctl_lcores(struct ctl_request *request)
                       "requests", (json_int_t)load_relaxed(&counters->requests), "sessions",
                       (json_int_t)load_relaxed(&counters->sessions_open)));
     }
-    request->result = json_pack("{s:o}", "lcores", rows);
+    request->result = json_pack("{s:o,s:o}", "lcores", rows, "helpers", helper_rows(mgmt->dataplane->helper));
     return CTL_DONE;
 }
 

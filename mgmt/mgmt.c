@@ -275,11 +275,11 @@ tick_second(struct mgmt *mgmt, int64_t now_ms)
 {
     metrics_tick(&mgmt->metrics);
     dataplane_refresh(mgmt->dataplane);
+    ethernet_tick_second(mgmt);
     look_for_stalled(mgmt);
     mgmt->second_ms = now_ms;
 }
 
-    ethernet_tick_second(mgmt);
 static uint64_t
 count_activity(const struct mgmt *mgmt)
 {
@@ -378,11 +378,11 @@ mgmt_close(struct mgmt *mgmt)
     loop_close(&mgmt->loop);
     answers_close(&mgmt->answers);
     metrics_close(&mgmt->metrics);
+    ethernet_close(mgmt);
     dataplane_close(mgmt->dataplane);
     free(mgmt->written);
 }
 
-    ethernet_close(mgmt);
 /* Lcores that do not stop cannot be joined; what must not stay behind is removed and the process ends. */
 static _Noreturn void
 mgmt_abandon(struct mgmt *mgmt)

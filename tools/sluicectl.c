@@ -174,12 +174,20 @@ run_lcores(const struct options *options)
         { "TURNS", "turns", COLUMN_COUNT },       { "SLEEPS", "sleeps", COLUMN_COUNT },
         { "REQUESTS", "requests", COLUMN_COUNT }, { "SESSIONS", "sessions", COLUMN_COUNT },
     };
+    static const struct column helpers[] = {
+        { "HELPER", "helper", COLUMN_TEXT },        { "TID", "tid", COLUMN_EXACT },
+        { "STATE", "state", COLUMN_TEXT },          { "STEPS", "steps", COLUMN_COUNT },
+        { "SLEEPS", "sleeps", COLUMN_COUNT },       { "JOBS", "jobs", COLUMN_COUNT },
+        { "CANCELLED", "cancelled", COLUMN_COUNT },
+    };
     json_t *result = call(options, "lcores", NULL);
 
     if (options->json) {
         return print_json(result);
     }
     table_print(json_object_get(result, "lcores"), columns, ARRAY_COUNT(columns), "no lcores");
+    printf("\n");
+    table_print(json_object_get(result, "helpers"), helpers, ARRAY_COUNT(helpers), "no helpers");
     json_decref(result);
     return EXIT_GOOD;
 }

@@ -117,11 +117,13 @@ def same_fields(name, sluice, redis):
 
 
 def same_walk(name, sluice, redis):
-    """SCAN and its like have no order; of one key drawn at random only its being there counts."""
+    """SCAN, KEYS and their like have no order; of one key drawn at random only its being there counts."""
     if sluice[0] != redis[0] or sluice[1] is None or redis[1] is None:
         return False
     if name == b"RANDOMKEY":
         return sluice[0] == "$"
+    if name == b"KEYS" and sluice[0] == "*":
+        return sorted(sluice[1]) == sorted(redis[1])
     if name == b"SCAN" and sluice[0] == "*":
         return sluice[1][0] == redis[1][0] and sorted(sluice[1][1][1]) == sorted(redis[1][1][1])
     if name not in (b"HSCAN", b"ZSCAN") or sluice[0] != "*" or sluice[1][0] != redis[1][0]:
@@ -301,7 +303,7 @@ class Requests:
         words = self.pick(["SCAN", 0], ["SCAN", 0], ["HSCAN", self.key(), 0], ["ZSCAN", self.key(), 0], ["RANDOMKEY"],
                           ["SCAN", self.pick(b"x", b"1x", b" 1", b"18446744073709551616", b"-")])
         if words[0] == "RANDOMKEY":
-            return words
+            return words if self.random.random() < 0.5 else ["KEYS", pattern]
         words += self.tail(self.pick(["COUNT", self.number()], ["MATCH"], ["bogus", 1])) * (self.random.random() < 0.2)
         words += [*self.tail(self.cased("match") + [pattern]), *self.cased("count"), 1000]
         if words[0] == "SCAN":

@@ -75,6 +75,7 @@ async function generic(client) {
         cursor = next;
     } while (cursor !== "0");
     assert.deepEqual(met, ["s"]);
+    assert.deepEqual(await raw(client, "KEYS", "s"), ["s"]);
     assert.equal(typeof (await raw(client, "RANDOMKEY")), "string");
     assert.equal(await raw(client, "DEL", "s", "none"), 1);
     assert.equal(await raw(client, "UNLINK", "n", "none"), 1);

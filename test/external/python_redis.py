@@ -159,6 +159,8 @@ class PythonRedis(unittest.TestCase):
         self.assertEqual(set(client.scan_iter(count=1000, match="user:1*")), {key for key in keys if key.startswith("user:1")})
         self.assertEqual(set(client.scan_iter(_type="hash")), {"h"})
         self.assertIn(client.randomkey(), keys | {"h", "z"})
+        self.assertEqual(sorted(client.keys()), sorted(keys | {"h", "z"}))
+        self.assertEqual(set(client.keys("user:?")), {f"user:{number}" for number in range(10)})
         self.assertEqual(dict(client.hscan_iter("h")), {"a": "1", "b": "2"})
         self.assertEqual(dict(client.zscan_iter("z", match="b")), {"b": 2.5})
 
