@@ -1,5 +1,5 @@
 /* frontier - one key in a chain of two buckets (store/index.h): two setters, a deleter, a sweeper that expires records and
- * drops ghosts, a neighbour key, a reader.
+ * drops ghosts, a neighbour key, and a third setter or a reader.
  *
  * `live` is what the key holds by the order of the CASes: each CAS must find what `live` says, so no update is lost and no
  * key is there twice. A reader's answer must be one that `live` had while it read.
@@ -33,6 +33,9 @@ inline becomes(v) {
   if :: reading -> seen = seen | (1 << v) :: else -> skip fi
 }
 
+/* What an ended process remembers would only make more states. */
+inline forget() { atomic { i = 0; w = 0; hole = NONE } }
+
 inline audit() {
   a = 0; b = 0;
   do
@@ -41,7 +44,8 @@ inline audit() {
      a++
   :: else -> break
   od;
-  assert(b <= 1)
+  assert(b <= 1);
+  a = 0; b = 0
 }
 
 /* The first EMPTY slot or the key's own; i == HEAD with no link, or i == SLOTS: the chain is full. */
@@ -97,7 +101,7 @@ again:
        fi
      }
   fi;
-end_: skip
+end_: forget()
 }
 
 proctype deleter() {
@@ -113,7 +117,8 @@ again:
        fi
      }
   :: else -> skip
-  fi
+  fi;
+  forget()
 }
 
 /* Expiry takes a record, the sweep of ghosts a ghost: both leave a TOMB. Once: it is one of many sweeps. */
@@ -128,7 +133,8 @@ proctype sweeper() {
      :: w == GHOST -> atomic { if :: s[i] == w -> assert(live == 0); s[i] = TOMB; break :: else -> i++ fi }
      :: else -> i++
      fi
-  od
+  od;
+  atomic { i = 0; w = 0 }
 }
 
 /* Its record in slot 0 expires; it comes again. */
@@ -150,7 +156,7 @@ again:
      fi
   od;
   atomic { if :: s[i] == w -> s[i] = OTHER :: else -> goto again fi };
-out: skip
+out: atomic { i = 0; w = 0 }
 }
 
 proctype reader() {
@@ -158,12 +164,16 @@ proctype reader() {
   atomic { reading = 1; seen = 1 << live };
   look();
   if :: i < SLOTS && (i != HEAD || link) && IS_RECORD(w) -> got = w :: else -> skip fi;
-  atomic { assert((seen >> got) & 1); reading = 0 }
+  atomic { assert((seen >> got) & 1); reading = 0; seen = 0; got = 0; i = 0; w = 0 }
 }
 
 init {
   atomic {
     s[0] = OTHER;
-    run setter(1); run setter(2); run deleter(); run sweeper(); run neighbour(); run reader()
+    run setter(1); run setter(2); run deleter(); run sweeper(); run neighbour();
+    if
+    :: run setter(3)
+    :: run reader()
+    fi
   }
 }
