@@ -89,7 +89,6 @@ struct settings {
     uint32_t user_count; /* 0: no AUTH needed */
 
     /* derived by settings_resolve() */
-    enum idle_policy idle;
     int cpus[LIMIT_LCORES]; /* CPU of each lcore */
     uint32_t cpu_count;
     struct address addresses[SETTINGS_ADDRESSES_MAX]; /* of streams.address */
@@ -138,6 +137,8 @@ const char *setting_print(const struct settings *settings, const struct setting 
 
 /* The whole as a configuration file that reads back to the same settings, with comments. */
 void settings_print(const struct settings *settings, FILE *out);
+
+enum idle_policy settings_idle_policy(const struct settings *settings);
 
 /* Write one value into the file that settings_load() would read at `path`: in the place of the value that stands there
  * or in one of its includes, else into its group. Comments, order and includes stay. The new file is complete on the

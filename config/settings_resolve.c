@@ -298,9 +298,6 @@ check_together(const struct settings *settings, char *why, size_t why_bytes)
 static bool
 resolve_anywhere(struct settings *settings, char *why, size_t why_bytes)
 {
-    settings->idle = strcmp(settings->lcores_idle, "spin") == 0    ? IDLE_SPIN
-                     : strcmp(settings->lcores_idle, "yield") == 0 ? IDLE_YIELD
-                                                                   : IDLE_ADAPTIVE;
     return (settings->memory_reserve == 0 || check_memory(settings, why, why_bytes)) &&
            check_cpus(settings, why, why_bytes) && resolve_addresses(settings, why, why_bytes) &&
            resolve_mode(settings, SETTING_ID_management_mode, settings->management_mode,
@@ -338,6 +335,14 @@ settings_resolve_elsewhere(struct settings *settings, const struct host *host, c
     return 0;
 }
 
+enum idle_policy
+settings_idle_policy(const struct settings *settings)
+{
+    return strcmp(settings->lcores_idle, "spin") == 0    ? IDLE_SPIN
+           : strcmp(settings->lcores_idle, "yield") == 0 ? IDLE_YIELD
+                                                         : IDLE_ADAPTIVE;
+}
+
 bool
 setting_change(struct settings *settings, const struct setting *setting, const char *value, char *why, size_t why_bytes)
 {
@@ -353,7 +358,7 @@ setting_change(struct settings *settings, const struct setting *setting, const c
     if (!setting_parse(setting, value, &next, why, why_bytes) || !check_memory(&next, why, why_bytes)) {
         return false;
     }
-    /* This field only: lcores read others. */
+    /* This field only: lcores read others; what they read of live ones is a copy of their own. */
     switch (setting->kind) {
     case SETTING_SIZE:
     case SETTING_TIME:

@@ -10,7 +10,11 @@
 #define SETTINGS_TABLE(X)                                                                                              \
     X(lcores_cpus, "lcores.cpus", TEXT, "auto", 0, 0, BOOT,                                                            \
       "CPUs of the lcores, as \"1-15\" or \"auto\": all allowed but one, at least one")                                \
-    X(lcores_idle, "lcores.idle", CHOICE, "adaptive", 0, 0, BOOT, "what an idle lcore does: spin, yield or adaptive")  \
+    X(lcores_idle, "lcores.idle", CHOICE, "adaptive", 0, 0, LIVE, "what an idle lcore does: spin, yield or adaptive")  \
+    X(lcores_burst, "lcores.burst", COUNT, "32", 1, LIMIT_BURST, LIVE,                                                 \
+      "requests that an lcore decodes before the first executes: more are faster together, fewer answer sooner")       \
+    X(lcores_histograms, "lcores.histograms", BOOL, "true", 0, 1, LIVE,                                                \
+      "record how long requests take: 25 ns of each at most")                                                          \
     X(memory_reserve, "memory.reserve", SIZE, "auto", 64 * MIB, 64 * 1024 * GIB, BOOT,                                 \
       "address range for data; auto: half of the memory available to this process")                                    \
     X(memory_limit, "memory.limit", SIZE, "auto", 32 * MIB, 64 * 1024 * GIB, LIVE,                                     \
@@ -26,12 +30,12 @@
     X(streams_unix, "streams.unix", TEXT, "auto", 0, 0, BOOT,                                                          \
       "path of the Unix stream socket; auto: beside the management socket; empty: none")                               \
     X(streams_unix_mode, "streams.unix_mode", TEXT, "0660", 0, 0, BOOT, "mode of the Unix stream socket, octal")       \
-    X(limits_clients, "limits.clients", COUNT, "10000", 1, 1000000, BOOT, "sessions, all ports together")              \
-    X(limits_idle, "limits.idle_timeout", TIME, "0s", 0, 31536000000, BOOT, "close idle sessions; 0s: never")          \
-    X(limits_auth, "limits.auth_timeout", TIME, "10s", 100, 3600000, BOOT, "close sessions not authenticated by then") \
-    X(limits_slow_bytes, "limits.slow_consumer_soft", SIZE, "8MiB", 64 * KIB, 32 * MIB, BOOT,                          \
+    X(limits_clients, "limits.clients", COUNT, "10000", 1, 1000000, LIVE, "sessions, all ports together")              \
+    X(limits_idle, "limits.idle_timeout", TIME, "0s", 0, 31536000000, LIVE, "close idle sessions; 0s: never")          \
+    X(limits_auth, "limits.auth_timeout", TIME, "10s", 100, 3600000, LIVE, "close sessions not authenticated by then") \
+    X(limits_slow_bytes, "limits.slow_consumer_soft", SIZE, "8MiB", 64 * KIB, 32 * MIB, LIVE,                          \
       "pending output of a subscriber that may last limits.slow_consumer_time")                                        \
-    X(limits_slow_time, "limits.slow_consumer_time", TIME, "60s", 100, 86400000, BOOT,                                 \
+    X(limits_slow_time, "limits.slow_consumer_time", TIME, "60s", 100, 86400000, LIVE,                                 \
       "longest time that a subscriber may stay above limits.slow_consumer_soft")                                       \
     X(auth_password, "auth.password", TEXT, "", 0, 0, BOOT,                                                            \
       "of user \"default\": text, or \"#\" and 64 hex digits of its SHA-256; empty: no AUTH")                          \
@@ -47,7 +51,9 @@
       "address of the HTTP port for metrics; it asks for no password")                                                 \
     X(metrics_port, "metrics.port", COUNT, "0", 0, 65535, BOOT,                                                        \
       "HTTP port of /metrics, /healthz and /readyz; 0: none; 9121 is what scrapers of Redis expect")                   \
-    X(drain_time, "shutdown.drain", TIME, "5s", 0, 600000, BOOT, "longest time SIGTERM waits for sessions")            \
+    X(drain_time, "shutdown.drain", TIME, "5s", 0, 600000, LIVE, "longest time SIGTERM waits for sessions")            \
+    X(slowlog_threshold_us, "slowlog.threshold_us", COUNT, "10000", 0, 3600000000, LIVE,                               \
+      "a request that takes so many microseconds, waiting included, goes to the slow log; 0: none does")               \
     X(log_level, "log.level", CHOICE, "info", 0, 0, LIVE, "least severe record that is logged")                        \
     X(ready_format, "log.ready", CHOICE, "text", 0, 0, BOOT, "form of the line that says the appliance is ready")
 

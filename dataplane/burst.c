@@ -106,7 +106,7 @@ take_resp(struct session *session, struct burst *burst)
     }
     struct request *first = &burst->requests[burst->count];
     uint32_t taken = resp_take(in->view + in->taken, in->bytes - in->taken, limits_of(session), &burst->room, first,
-                               LIMIT_BURST - burst->count);
+                               burst->most - burst->count);
     for (uint32_t i = 0; i < taken; i++) {
         in->taken += first[i].wire_bytes;
     }
@@ -127,7 +127,7 @@ part_decode(struct burst_part *part, struct burst *burst)
     struct session *session = part->session;
     struct stream_in *in = &session->in;
     while (in->taken < in->bytes) {
-        if (burst->count == LIMIT_BURST || burst->room.count - burst->room.used < LIMIT_REQUEST_ARGS) {
+        if (burst->count >= burst->most || burst->room.count - burst->room.used < LIMIT_REQUEST_ARGS) {
             return true;
         }
         if (session->wire != WIRE_SBE && take_resp(session, burst) > 0) {
@@ -192,10 +192,11 @@ uint32_t
 burst_decode(struct burst *burst, struct lcore *lcore)
 {
     burst->count = burst->part_count = burst->run_count = 0;
+    burst->most = load_relaxed(&lcore->dataplane->live.burst); /* see live.h */
     burst->room.used = 0;
     burst->inline_used = false;
     struct session *last = lcore->ready_last; /* one look at each session that is ready now */
-    while (burst->count < LIMIT_BURST && burst->room.count - burst->room.used >= LIMIT_REQUEST_ARGS) {
+    while (burst->count < burst->most && burst->room.count - burst->room.used >= LIMIT_REQUEST_ARGS) {
         struct session *session = session_take_ready(lcore);
         if (session == NULL) {
             break;
@@ -215,23 +216,12 @@ burst_decode(struct burst *burst, struct lcore *lcore)
 
 /* ---- prefetch ---- */
 
-static inline const struct slice *
-key_of(const struct request *request)
-{
-    const struct command *command = request->command;
-    if (command == NULL || command->first_key <= 0 || request->args_count < (uint32_t)command->first_key) {
-        return NULL;
-    }
-    const struct arg *arg = &request->args[command->first_key - 1];
-    return arg->kind == ARG_BYTES ? &arg->bytes : NULL;
-}
-
 void
 burst_prefetch(struct burst *burst, const struct lcore *lcore)
 {
     const struct slice *keys[LIMIT_BURST];
     for (uint32_t i = 0; i < burst->count; i++) {
-        keys[i] = key_of(&burst->requests[i]); /* of a request that failed: its command is NULL */
+        keys[i] = burst_key(&burst->requests[i]); /* of a request that failed: its command is NULL */
     }
     store_prefetch(lcore->store, keys, burst->hashes, burst->count);
 }
@@ -249,7 +239,7 @@ burst_settle(struct burst *burst)
 void
 burst_record_residence(const struct burst *burst, struct lcore *lcore)
 {
-    if (burst->run_count == 0) {
+    if (burst->run_count == 0 || !load_relaxed(&lcore->dataplane->live.histograms)) { /* see live.h */
         return;
     }
     uint64_t now = cycles_now();

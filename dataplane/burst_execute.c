@@ -3,6 +3,7 @@
 #include "config/cycles.h"
 #include "dataplane/burst.h"
 #include "dataplane/dataplane.h"
+#include "dataplane/hot_keys.h"
 
 #define OUTPUT_BUDGET_BYTES (1 * MIB) /* replies of one burst: copying more would take longer than a turn may */
 #define RETRY_MS            1000      /* a request that cannot run comes again for so long */
@@ -211,12 +212,14 @@ struct part_run {
     struct burst_run run; /* the neighbours at hand */
     uint64_t cycles;      /* the counter, as last read */
     uint64_t run_errors, errors, written, answered;
+    uint64_t slow_cycles; /* of dataplane_live */
+    bool histograms;
 };
 
 /* The neighbours of one command end: their mean service time. The cycle counter is a good part of a small request, so
- * it is read once for all of them. */
+ * it is read once for all of them, where the command is a fast one. `last` is the last of them. */
 static void
-run_end(struct part_run *at)
+run_end(struct part_run *at, const struct request *last)
 {
     struct lcore *lcore = at->exec.lcore;
     uint32_t count = at->run.count;
@@ -225,7 +228,12 @@ run_end(struct part_run *at)
     }
     enum command_id id = at->run.command;
     uint64_t now = cycles_now();
-    histogram_record(&lcore->histograms->service[id], lcore_ns(lcore, now - at->cycles) / count, count);
+    if (LIKELY(at->histograms)) {
+        histogram_record(&lcore->histograms->service[id], lcore_ns(lcore, now - at->cycles) / count, count);
+    }
+    if (UNLIKELY(now - at->run.polled_cycles > at->slow_cycles)) {
+        slowlog_write(lcore, at->part->session, last, count, at->cycles - at->run.polled_cycles, now - at->cycles);
+    }
     counter_add(&lcore->counters->commands[id], count);
     if (UNLIKELY(at->run_errors > 0)) {
         counter_add(&lcore->counters->command_errors[id], at->run_errors);
@@ -314,6 +322,7 @@ part_execute(struct part_run *at, const struct burst_part *part)
     struct session *session = part->session;
     struct lcore *lcore = at->exec.lcore;
     const struct command *command = NULL;
+    const struct request *last = NULL; /* that was executed */
     size_t offset = part->in_offset;
 
     at->part = part;
@@ -322,8 +331,8 @@ part_execute(struct part_run *at, const struct burst_part *part)
     at->answered = at->errors = 0;
     for (uint32_t i = part->first; i < part->first + part->count; i++) {
         const struct request *request = &at->burst->requests[i];
-        if (request->command != command) {
-            run_end(at);
+        if (request->command != command || UNLIKELY(command != NULL && !(command->flags & CMD_FAST))) {
+            run_end(at, last);
             command = request->command;
             if (command != NULL) {
                 at->run = (struct burst_run){ .command = command->id, .polled_cycles = session->polled_cycles };
@@ -336,8 +345,9 @@ part_execute(struct part_run *at, const struct burst_part *part)
             break;
         }
         offset += request->wire_bytes;
+        last = request;
     }
-    run_end(at);
+    run_end(at, last);
     session->requests += at->answered;
     counter_add(&lcore->counters->requests, at->answered);
     if (UNLIKELY(at->errors > 0)) {
@@ -352,7 +362,12 @@ burst_execute(struct burst *burst, struct lcore *lcore)
         .exec = { .store = lcore->store, .lcore = lcore, .now_ms = lcore->now_ms },
         .burst = burst,
         .cycles = cycles_now(),
+        .slow_cycles = load_relaxed(&lcore->dataplane->live.slow_cycles), /* see live.h */
+        .histograms = load_relaxed(&lcore->dataplane->live.histograms),   /* as well */
     };
+    if (UNLIKELY(lcore->hot_keys != NULL)) {
+        hot_keys_count(lcore->hot_keys, burst);
+    }
     for (uint32_t i = 0; i < burst->part_count; i++) {
         part_execute(&at, &burst->parts[i]);
     }

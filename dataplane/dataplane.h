@@ -4,6 +4,7 @@
 #include "dataplane/clock.h"
 #include "dataplane/counters.h"
 #include "dataplane/lcore.h"
+#include "dataplane/live.h"
 #include "store/store.h"
 
 struct dataplane {
@@ -21,6 +22,7 @@ struct dataplane {
     double ns_per_cycle;
     bool trusts_cycles; /* the kernel's clock source is the cycle counter */
     struct clock clock;
+    struct dataplane_live live;
     _Atomic uint32_t sessions; /* all lcores: limits.clients; relaxed add/sub */
 };
 

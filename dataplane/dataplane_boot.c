@@ -20,6 +20,7 @@ struct lcore_block {
     struct lcore lcore;
     struct lcore_counters counters;
     struct lcore_histograms histograms;
+    struct slowlog slowlog;
     struct session *sessions[LCORE_SESSION_BUCKETS];
     struct pubsub pubsub;
     struct resp_span spans[LIMIT_REQUEST_ARGS + 1];
@@ -131,6 +132,7 @@ lcore_open(struct dataplane *dataplane, uint32_t index)
     lcore->node = node;
     lcore->counters = &block->counters;
     lcore->histograms = &block->histograms;
+    lcore->slowlog = &block->slowlog;
     lcore->sessions = block->sessions;
     lcore->pubsub = &block->pubsub;
     lcore->pubsub->last = &lcore->pubsub->first;
@@ -312,6 +314,7 @@ dataplane_open(const struct settings *settings, struct dataplane **out, char *wh
     dataplane->settings = settings;
     dataplane->mgmt_waker.event_fd = -1;
     dataplane->ns_per_cycle = clock_open(&dataplane->clock);
+    dataplane_live_set(&dataplane->live, settings, dataplane->ns_per_cycle);
     dataplane->trusts_cycles = clock_kernel_trusts_cycles();
     dataplane->started_ms = clock_unix_ns(&dataplane->clock, cycles_now()) / 1000000;
     CHECK(getrandom(&dataplane->incarnation, sizeof(dataplane->incarnation), 0) == sizeof(dataplane->incarnation));

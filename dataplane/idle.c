@@ -45,7 +45,8 @@ idle_after_turn(struct lcore *lcore, uint32_t events)
         return;
     }
     cpu_relax();
-    if (lcore->settings->idle == IDLE_SPIN) {
+    uint32_t policy = load_relaxed(&lcore->dataplane->live.idle); /* see live.h */
+    if (policy == IDLE_SPIN) {
         return;
     }
     if (lcore->idle_since_cycles == 0) {
@@ -56,7 +57,7 @@ idle_after_turn(struct lcore *lcore, uint32_t events)
     if (idle_ns < SPIN_NS) {
         return;
     }
-    if (idle_ns < YIELD_NS || lcore->settings->idle == IDLE_YIELD || store_wants_turns(lcore->store)) {
+    if (idle_ns < YIELD_NS || policy == IDLE_YIELD || store_wants_turns(lcore->store)) {
         sched_yield();
         return;
     }

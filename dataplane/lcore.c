@@ -4,6 +4,7 @@
 #include "dataplane/clock.h"
 #include "dataplane/dataplane.h"
 #include "dataplane/helper.h"
+#include "dataplane/hot_keys.h"
 #include "dataplane/idle.h"
 #include "dataplane/later.h"
 #include "dataplane/polling.h"
@@ -81,6 +82,9 @@ lcore_take_mail(struct lcore *lcore, struct mail *mail)
     case MAIL_SESSION_KILL:
         session_pages_kill(lcore, mail->p);
         break;
+    case MAIL_HOT_KEYS:
+        hot_keys_begin(lcore, mail->p);
+        break;
     case MAIL_DRAIN:
         store_release(&lcore->state, LCORE_DRAIN); /* pairs with the acquires of whoever asks */
         break;
@@ -130,6 +134,7 @@ lcore_bury(struct lcore *lcore)
 static void
 lcore_tick(struct lcore *lcore)
 {
+    hot_keys_tick(lcore);
     for (uint32_t i = 0; i < lcore->port_count; i++) {
         lcore->ports[i]->ops->tick(lcore->ports[i]);
     }
@@ -156,7 +161,8 @@ lcore_end_sessions(struct lcore *lcore)
             session_end_of_input(session);
         }
     }
-    bool late = lcore->now_ms - lcore->drain_since_ms >= (int64_t)lcore->settings->drain_time;
+    bool late =
+        lcore->now_ms - lcore->drain_since_ms >= load_relaxed(&lcore->dataplane->live.drain_ms); /* see live.h */
     for (struct session *session = lcore->all; late && session != NULL; session = session->all_next) {
         session_kill(session);
     }
@@ -174,7 +180,8 @@ lcore_housekeep(struct lcore *lcore, uint32_t events)
     if (UNLIKELY(load_relaxed(&lcore->state) == LCORE_DRAIN)) {
         if (lcore->drain_since_ms == 0) {
             lcore->drain_since_ms = lcore->now_ms;
-        } else if (events == 0 || lcore->now_ms - lcore->drain_since_ms >= (int64_t)lcore->settings->drain_time / 2) {
+        } else if (events == 0 ||
+                   lcore->now_ms - lcore->drain_since_ms >= load_relaxed(&lcore->dataplane->live.drain_ms) / 2) {
             lcore_end_sessions(lcore); /* after a quiet turn: what had arrived was read */
         }
     }

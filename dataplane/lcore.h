@@ -7,6 +7,7 @@
 #include "dataplane/mail.h"
 #include "dataplane/port.h"
 #include "dataplane/session.h"
+#include "dataplane/slowlog.h"
 #include <sys/types.h>
 
 struct dataplane;
@@ -39,6 +40,7 @@ struct burst_run {
 
 struct burst {
     uint32_t count, part_count, run_count;
+    uint32_t most; /* requests of this burst: lcores.burst */
     struct request requests[LIMIT_BURST];
     uint64_t hashes[LIMIT_BURST]; /* store_hash() of the first key, of requests that have one */
     struct burst_part parts[LIMIT_BURST];
@@ -83,6 +85,8 @@ struct lcore {
     uint64_t now_cycles, idle_since_cycles; /* 0: busy */
     struct lcore_counters *counters;
     struct lcore_histograms *histograms;
+    struct slowlog *slowlog;
+    struct hot_keys *hot_keys; /* NULL: nobody asks */
     uint64_t ns_per_cycle_q20;
     uint64_t poll_busy_cycles, poll_pause_cycles; /* POLL_BUSY_NS, POLL_PAUSE_NS */
     struct resp_span *spans;                      /* for requests that are whole */

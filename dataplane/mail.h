@@ -16,6 +16,7 @@ enum mail_kind {
     MAIL_LATER_REPLY,   /* back to the asking lcore: p = the same struct later, answered */
     MAIL_SESSIONS_LIST, /* mgmt -> lcore: p = struct session_list to fill; mailed back filled */
     MAIL_SESSION_KILL,  /* mgmt -> lcore: a = session id, or kill filter in p; mailed back with b = sessions closed */
+    MAIL_HOT_KEYS,      /* mgmt -> lcore: p = struct hot_keys to fill for a while; mailed back filled */
     MAIL_DRAIN,         /* mgmt -> lcore: take no new sessions, finish what was received, close, stop */
 };
 

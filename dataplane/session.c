@@ -148,7 +148,7 @@ session_open(struct session *session, struct lcore *lcore, struct port *port)
 {
     struct dataplane *dataplane = lcore->dataplane;
     if (lcore->session_count >= LIMIT_SESSIONS_PER_LCORE ||
-        load_relaxed(&dataplane->sessions) >= lcore->settings->limits_clients) {
+        load_relaxed(&dataplane->sessions) >= load_relaxed(&dataplane->live.clients)) {
         counter_add(&lcore->counters->sessions_refused, 1);
         return false;
     }
@@ -427,7 +427,7 @@ void
 session_output_shrank(struct session *session)
 {
     uint64_t pending = stream_out_pending(&session->out);
-    if (session->soft_since_ms != 0 && pending < session->lcore->settings->limits_slow_bytes) {
+    if (session->soft_since_ms != 0 && pending < load_relaxed(&session->lcore->dataplane->live.slow_consumer_bytes)) {
         session->soft_since_ms = 0;
     }
     if ((session->flags & SESSION_FULL) && pending < LIMIT_OUTPUT_SOFT_BYTES) {
@@ -479,7 +479,8 @@ session_push_end(struct session *session)
         session_kill(session);
         return true;
     }
-    if (session->soft_since_ms == 0 && stream_out_pending(&session->out) > lcore->settings->limits_slow_bytes) {
+    if (session->soft_since_ms == 0 &&
+        stream_out_pending(&session->out) > load_relaxed(&lcore->dataplane->live.slow_consumer_bytes)) {
         session->soft_since_ms = lcore->now_ms;
     }
     session_touch_output(session);
@@ -500,19 +501,20 @@ void
 session_sweep(struct session *session)
 {
     struct lcore *lcore = session->lcore;
-    const struct settings *settings = lcore->settings;
-    int64_t idle_ms = lcore->now_ms - session->active_ms;
+    const struct dataplane_live *live = &lcore->dataplane->live;
+    int64_t idle_ms = lcore->now_ms - session->active_ms, idle_timeout_ms = load_relaxed(&live->idle_timeout_ms);
 
-    if (session->soft_since_ms != 0 && lcore->now_ms - session->soft_since_ms >= (int64_t)settings->limits_slow_time) {
+    if (session->soft_since_ms != 0 &&
+        lcore->now_ms - session->soft_since_ms >= load_relaxed(&live->slow_consumer_ms)) {
         counter_add(&lcore->counters->closed_slow_consumer, 1);
         session_kill(session);
     } else if ((session->flags & SESSION_CLOSING) && idle_ms > CLOSING_MS) {
         session_kill(session);
     } else if (!session_is_authenticated(session) &&
-               lcore->now_ms - session->opened_ms > (int64_t)settings->limits_auth) {
+               lcore->now_ms - session->opened_ms > load_relaxed(&live->auth_timeout_ms)) {
         counter_add(&lcore->counters->closed_timeout, 1);
         session_kill(session);
-    } else if (settings->limits_idle != 0 && idle_ms > (int64_t)settings->limits_idle &&
+    } else if (idle_timeout_ms != 0 && idle_ms > idle_timeout_ms &&
                !(session->flags & (SESSION_SUBSCRIBED | SESSION_PARKED))) {
         counter_add(&lcore->counters->closed_timeout, 1);
         session_kill(session);

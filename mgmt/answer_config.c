@@ -143,7 +143,8 @@ find_setting(struct slice name, bool *known)
     return NULL;
 }
 
-/* What a Redis client writes, in our words: "100mb" is 100MiB, 0 is no limit of its own, a level may be "notice". */
+/* What a Redis client writes, in our words: "100mb" is 100MiB, 0 is no limit of its own, times are in seconds, a level
+ * may be "notice". */
 static void
 value_in_our_words(const struct setting *setting, struct slice value, char out[SETTING_TEXT_BYTES])
 {
@@ -162,8 +163,11 @@ value_in_our_words(const struct setting *setting, struct slice value, char out[S
             strcpy(out, "info");
         }
     }
+    size_t digits = strspn(out, "0123456789");
+    if (setting->kind == SETTING_TIME && digits > 0 && out[digits] == '\0' && digits + 1 < SETTING_TEXT_BYTES) {
+        strcpy(out + digits, "s");
+    }
     if (setting == &settings_table[SETTING_ID_memory_limit]) {
-        size_t digits = strspn(out, "0123456789");
         struct slice unit = slice_text(out + digits);
         for (size_t i = 0; i < ARRAY_COUNT(units) && digits != 0 && digits < 24; i++) {
             if (slice_equal_nocase(unit, units[i].redis)) {
@@ -237,7 +241,8 @@ config_help(struct mgmt *mgmt, struct later *later)
         "GET <pattern> [<pattern> ...]",
         "    Settings whose names match, Redis' names among them.",
         "SET <name> <value> [<name> <value> ...]",
-        "    log.level, memory.limit and memory.policy (loglevel, maxmemory, maxmemory-policy) change while it runs.",
+        "    Those that are live change while it runs: loglevel, maxclients, maxmemory, maxmemory-policy, timeout "
+        "among them.",
         "HELP",
         "    Print this help.",
     };

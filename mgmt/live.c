@@ -22,6 +22,8 @@ live_apply(struct mgmt *mgmt)
     const struct settings *settings = mgmt->settings;
 
     log_set_level(settings->log_level);
+    mgmt_raise_file_limit(settings);
+    dataplane_live_set(&mgmt->dataplane->live, settings, mgmt->dataplane->ns_per_cycle);
     store_set_policy(mgmt->dataplane->store, policy_of(settings->memory_policy));
     store_set_limit(mgmt->dataplane->store, settings->memory_limit);
 }

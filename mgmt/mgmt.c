@@ -1,8 +1,9 @@
 #include "mgmt/mgmt.h"
+#include "dataplane/hot_keys.h"
 #include "mgmt/crash.h"
 #include "mgmt/ctl.h"
-#include "mgmt/live.h"
 #include "mgmt/ethernet.h"
+#include "mgmt/live.h"
 #include "mgmt/log.h"
 #include "mgmt/notify.h"
 #include <errno.h>
@@ -50,9 +51,8 @@ mgmt_clock_text(const struct mgmt *mgmt)
 
 /* ---- boot ---- */
 
-/* Descriptors for every session; what the hard limit does not allow is said, not refused. */
-static void
-raise_file_limit(const struct settings *settings)
+void
+mgmt_raise_file_limit(const struct settings *settings)
 {
     struct rlimit limit;
     rlim_t wanted = settings->limits_clients + SPARE_FILES;
@@ -235,6 +235,9 @@ take_mail(struct mgmt *mgmt)
             took = true;
             if (mail.kind == MAIL_LATER_REQUEST) {
                 answers_take(mgmt, mail.p);
+            } else if (mail.kind == MAIL_HOT_KEYS) {
+                struct hot_keys *hot = mail.p;
+                hot->done(hot);
             } else {
                 CHECK(mail.kind == MAIL_SESSIONS_LIST || mail.kind == MAIL_SESSION_KILL);
                 answers_take_page(mgmt, &mail);
@@ -303,11 +306,11 @@ mgmt_tick(struct mgmt *mgmt, uint64_t watchdog_ms)
     store_manage(mgmt->dataplane->store);
     answers_tick(mgmt, now_ms);
     ctl_sessions_tick(now_ms);
+    ethernet_tick(mgmt);
     if (mgmt->state == MGMT_RUN) {
         streams_tick(&mgmt->streams, now_ms);
     }
     if (now_ms - mgmt->ticked_ms >= CTL_TICK_MS) {
-    ethernet_tick(mgmt);
         mgmt->ticked_ms = now_ms;
         ctl_server_tick(&mgmt->ctl, now_ms);
         http_tick(&mgmt->http);
@@ -406,7 +409,7 @@ mgmt_run(struct mgmt *mgmt)
     mgmt->stalled_lcore = -1;
     mgmt->ctl_listener.fd = -1;
     log_open(mgmt->settings->log_level);
-    raise_file_limit(mgmt->settings);
+    mgmt_raise_file_limit(mgmt->settings);
     if (mgmt_open(mgmt, why, sizeof(why)) != 0) {
         log_error("%s", why);
         streams_stop(&mgmt->streams);
@@ -414,11 +417,11 @@ mgmt_run(struct mgmt *mgmt)
         return 1; /* what else was opened ends with the process */
     }
     mgmt->second_ms = loop_now_ms();
+    ethernet_log_start(mgmt);
     mgmt_say_ready(mgmt);
     mgmt_serve(mgmt);
     if (!dataplane_stopped(mgmt->dataplane)) {
         mgmt_abandon(mgmt);
-    ethernet_log_start(mgmt);
     }
     int64_t drained_ms = loop_now_ms() - mgmt->drain_begun_ms;
     mgmt_close(mgmt);

@@ -52,6 +52,8 @@ int mgmt_run(struct mgmt *mgmt);
 /* Begin to drain, as SIGTERM does. */
 void mgmt_shutdown(struct mgmt *mgmt, const char *by);
 
+/* Descriptors for every session; what the hard limit does not allow is logged, not refused. */
+void mgmt_raise_file_limit(const struct settings *settings);
 /* Every lcore turns and none drains. */
 bool mgmt_is_ready(const struct mgmt *mgmt);
 const char *mgmt_state_text(const struct mgmt *mgmt);

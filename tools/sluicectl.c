@@ -16,6 +16,7 @@ enum option_flag {
     TAKES_VALUE = 1 << 7,
     TAKES_SAVE = 1 << 8,
     TAKES_CAPTURE = 1 << 9,
+    TAKES_SECONDS = 1 << 10,
 };
 
 /* ---- commands ---- */
@@ -389,10 +390,13 @@ static const struct command {
     { "top", top_run, TAKES_WATCH, "[--watch=SECONDS]", "load, head-room, hottest commands, slowest clients" },
     { "lcores", run_lcores, 0, "", "CPU, thread and load of every lcore" },
     { "ports", ports_run, TAKES_FULL, "[-l]", "ports of every lcore" },
-    { "capture", capture_run, TAKES_CAPTURE | TAKES_WORD | TAKES_VALUE, "PORT FILE [options below]",
+    { "capture", capture_run, TAKES_CAPTURE | TAKES_SECONDS | TAKES_WORD | TAKES_VALUE, "PORT FILE [options below]",
       "copy packets of an ethernet port into a pcap file" },
     { "sessions", run_sessions, TAKES_FULL | TAKES_LIMIT, "[-l] [--limit N]", "who is connected" },
     { "sessions kill", run_sessions_kill, TAKES_WORD, "ID", "end a session" },
+    { "slowlog", slowlog_run, TAKES_LIMIT | TAKES_FULL, "[-l] [--limit N]",
+      "requests that took long, waiting included" },
+    { "keys hot", keys_hot_run, TAKES_LIMIT | TAKES_SECONDS, "[--seconds N] [--limit N]", "the keys asked for most" },
     { "log", run_log, TAKES_LIMIT, "[--limit N]", "the last records of the log" },
     { "memory", run_memory, 0, "", "where memory went" },
     { "config show", config_show_run, TAKES_FULL, "[-l]", "settings and where they come from" },
@@ -538,7 +542,7 @@ take_option(struct options *options, int option)
         return TAKES_NO_WAIT;
     case OPTION_SECONDS:
         options->seconds = parse_number(optarg);
-        return TAKES_CAPTURE;
+        return TAKES_SECONDS;
     case OPTION_PACKETS:
         options->packets = parse_number(optarg);
         return TAKES_CAPTURE;

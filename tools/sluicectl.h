@@ -124,6 +124,11 @@ int latency_watch(const struct options *options);
 json_t *latency_ask(const struct options *options, const char *kind, uint64_t lcore, const char *command);
 void latency_print(const json_t *result, bool bars, bool all_percentiles);
 
+/* ---- sluicectl_keys.c ---- */
+
+int slowlog_run(const struct options *options);
+int keys_hot_run(const struct options *options);
+
 /* ---- sluicectl_top.c ---- */
 
 int top_run(const struct options *options);

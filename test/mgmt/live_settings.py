@@ -101,13 +101,13 @@ class Settings(unittest.TestCase):
     def test_reading_again_makes_live_settings_what_the_file_says(self):
         self.assertEqual(self.ctl("config", "reload"), "nothing has changed\n")
         self.ctl("config", "set", "log.level", "error")
-        self.file.write_text(TEXT.replace("512MiB", "128MiB") + "limits: { clients = 77; };\n"
+        self.file.write_text(TEXT.replace("512MiB", "128MiB") + "management: { mode = \"0640\"; };\n"
                              'users = ( { name = "a"; password = "b"; } );\n')
         self.assertEqual(self.ctl("config", "reload"), "memory.limit: 512MiB is now 128MiB\nlog.level: error is now info\n"
-                         "limits.clients: takes effect at the next start\nusers: takes effect at the next start\n")
+                         "management.mode: takes effect at the next start\nusers: takes effect at the next start\n")
         self.assertEqual((self.get("memory.limit"), self.get("log.level")), ("128MiB", "info"))
         again = json.loads(self.ctl("-j", "config", "reload"))
-        self.assertEqual(again, {"changed": [], "restart": ["limits.clients", "users"]})
+        self.assertEqual(again, {"changed": [], "restart": ["management.mode", "users"]})
 
     def test_a_wrong_file_changes_nothing_at_all(self):
         self.file.write_text(TEXT.replace("512MiB", "128MiB").replace("info", "loud"))

@@ -90,6 +90,173 @@ class Operate(unittest.TestCase):
         self.assertIn(b"no session 77777", text)
 
 
+class Planted(unittest.TestCase):
+    """What operators look for, planted, and found by one command each."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server("slowlog.threshold_us=2000", "lcores.cpus=0",
+                            program=BUILD / "test" / "mgmt" / "sluiced_stalling")
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.server.stop()
+
+    ctl = Operate.ctl
+
+    def slow(self):
+        return json.loads(self.ctl("-j", "slowlog", "--limit", "128"))["records"]
+
+    def test_a_stall_and_those_that_waited_behind_it_are_in_the_slow_log(self):
+        staller, waiter = self.server.connect(), self.server.connect()
+        for client in (staller, waiter):
+            client.sendall(b"PING\r\n")
+            client.recv(100)
+        # Both in one burst: what waits behind the stall was polled with it.
+        staller.sendall(b"*2\r\n$4\r\nECHO\r\n$5\r\nstall\r\n" * 3 + b"*2\r\n$3\r\nGET\r\n$6\r\nbehind\r\n")
+        answers = b""
+        while not answers.endswith(b"$-1\r\n"):
+            answers += staller.recv(1000)
+        records = [row for row in self.slow() if row["command"] in ("echo", "get")]
+        stalls = [row for row in records if row["command"] == "echo"]
+        self.assertTrue(stalls)
+        self.assertGreaterEqual(sum(row["service_us"] for row in stalls), 15000)
+        self.assertEqual(stalls[0]["args"], ["stall"])
+        behind = [row for row in records if row["args"] == ["behind"]]
+        self.assertEqual(len(behind), 1)
+        self.assertGreaterEqual(behind[0]["queue_us"], 14000)
+        self.assertLess(behind[0]["service_us"], 5000)
+        text = self.ctl("slowlog")
+        self.assertRegex(text, r"(?m)^\d\d:\d\d:\d\d +0 +\d+ +\d+ +\d+ +echo \(3 in a row\) stall$")
+        self.assertEqual([line for line in text.splitlines() if len(line) > 80], [])
+        staller.close()
+        waiter.close()
+
+    def test_the_threshold_is_live_and_0_is_never(self):
+        before = len(self.slow())
+        self.ctl("config", "set", "slowlog.threshold_us", "0")
+        with self.server.connect() as client:
+            client.sendall(b"*2\r\n$4\r\nECHO\r\n$5\r\nstall\r\n")
+            client.recv(100)
+        self.assertEqual(len(self.slow()), before)
+        self.ctl("config", "set", "slowlog.threshold_us", "2000")
+
+    def test_a_hot_key_is_named_with_its_share(self):
+        with self.server.connect() as client:
+            asking = subprocess.Popen([SLUICECTL, "-S", self.server.ctl_path, "-j", "keys", "hot", "--seconds", "1"],
+                                      stdout=subprocess.PIPE, text=True)
+            busy = subprocess.run([SLUICECTL, "-S", self.server.ctl_path, "keys", "hot", "--seconds", "0"],
+                                  capture_output=True, text=True)
+            cold = 0
+            while asking.poll() is None:
+                batch = b""
+                for _ in range(50):
+                    batch += b"GET hot\r\n" + b"GET cold%d\r\n" % cold
+                    cold += 1
+                client.sendall(batch)
+                missing = 100
+                while missing > 0:
+                    missing -= client.recv(4096).count(b"$-1\r\n")
+            result = json.loads(asking.communicate(timeout=WAIT_S)[0])
+        hottest = result["keys"][0]
+        self.assertEqual(hottest["key"], "hot")
+        self.assertAlmostEqual(hottest["share"], 0.5, delta=0.02)
+        self.assertLess(hottest["error"], result["requests"] / 100)
+        self.assertGreater(result["requests"], 1000)
+        self.assertIn(busy.returncode, (0, 1))  # 1: it came while the other one counted
+        self.assertIn("no request had a key", self.ctl("keys", "hot", "--seconds", "0"))
+        self.assertIn("from 0 to 60", self.ctl("keys", "hot", "--seconds", "61", status=1))
+
+    def test_a_subscriber_that_does_not_read_is_seen(self):
+        with self.server.connect() as slow, self.server.connect() as publisher:
+            slow.sendall(b"CLIENT SETNAME lazy\r\nSUBSCRIBE news\r\n")
+            time.sleep(0.2)
+            for _ in range(200):
+                publisher.sendall(b"*3\r\n$7\r\nPUBLISH\r\n$4\r\nnews\r\n$60000\r\n" + b"x" * 60000 + b"\r\n")
+                publisher.recv(100)
+            rows = json.loads(self.ctl("-j", "sessions"))["rows"]
+            slowest = max(rows, key=lambda row: row["pending_bytes"])
+            self.assertEqual(slowest["name"], "lazy")
+            self.assertGreater(slowest["pending_bytes"], 1 << 20)
+
+
+class Live(unittest.TestCase):
+    """Settings that lcores follow while they run."""
+
+    def setUp(self):
+        self.server = Server()
+        self.addCleanup(self.server.stop)
+
+    ctl = Operate.ctl
+
+    def test_limits_hold_for_the_next_client(self):
+        clients = [self.server.connect() for _ in range(3)]
+        for client in clients:
+            client.sendall(b"PING\r\n")
+            self.assertEqual(client.recv(100), b"+PONG\r\n")
+        for limit, served in (("4", True), ("3", False), ("5", True)):
+            self.ctl("config", "set", "limits.clients", limit)
+            time.sleep(0.05)
+            with self.server.connect() as client:
+                client.sendall(b"PING\r\n")
+                said = client.recv(100)
+                self.assertEqual(said == b"+PONG\r\n", served, (limit, said))
+            time.sleep(0.1)
+        self.ctl("config", "set", "limits.idle_timeout", "500ms")
+        for client in clients:
+            client.settimeout(WAIT_S)
+            self.assertEqual(client.recv(100), b"")
+            client.close()
+
+    def test_histograms_stop_and_go_on(self):
+        def counted():
+            rows = json.loads(self.ctl("-j", "latency", "ping"))["rows"]
+            return rows[0]["count"] if rows else 0
+
+        with self.server.connect() as client:
+            for setting, expected in (("true", 10), ("false", 10), ("true", 20)):
+                self.ctl("config", "set", "lcores.histograms", setting)
+                time.sleep(0.05)
+                for _ in range(10):
+                    client.sendall(b"PING\r\n")
+                    client.recv(100)
+                time.sleep(0.05)
+                self.assertEqual(counted(), expected)
+
+    def test_bursts_become_as_small_as_told(self):
+        def largest():
+            return json.loads(self.ctl("-j", "latency", "--kind", "burst"))["rows"][0]["max"]
+
+        with self.server.connect() as client:
+            def pipeline():
+                client.sendall(b"PING\r\n" * 2000 + b"*1\r\n$4\r\nPING\r\n" * 2000)
+                missing = 4000
+                while missing > 0:
+                    missing -= client.recv(1 << 16).count(b"+PONG\r\n")
+
+            self.ctl("config", "set", "lcores.burst", "3")
+            time.sleep(0.05)
+            pipeline()
+            self.assertEqual(largest(), 3)
+            self.ctl("config", "set", "lcores.burst", "32")
+            time.sleep(0.05)
+            pipeline()
+            self.assertEqual(largest(), 32)
+
+    def test_an_lcore_spins_or_sleeps_as_told(self):
+        def sleeps():
+            return json.loads(self.ctl("-j", "lcores"))["lcores"][0]["sleeps"]
+
+        self.ctl("config", "set", "lcores.idle", "spin")
+        time.sleep(0.2)
+        before = sleeps()
+        time.sleep(0.3)
+        self.assertEqual(sleeps(), before)
+        self.ctl("config", "set", "lcores.idle", "adaptive")
+        time.sleep(0.5)
+        self.assertGreater(sleeps(), before)
+
+
 class Crash(unittest.TestCase):
     def test_a_crash_says_where_in_which_build_and_what_was_counted(self):
         if pathlib.Path(BUILD).name in ("asan", "tsan"):

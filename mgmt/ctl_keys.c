@@ -1,0 +1,227 @@
+/* ctl_keys.c - what takes time: the slow log of every lcore, and the keys that are asked for most. */
+#include "dataplane/hot_keys.h"
+#include "dataplane/slowlog.h"
+#include "mgmt/ctl.h"
+
+/* ---- slowlog ---- */
+
+/* Bytes as text for people: what does not print is \xNN. */
+static json_t *
+text_json(const uint8_t *bytes, size_t count, size_t whole)
+{
+    char text[4 * HOT_KEYS_BYTES + 16];
+    size_t used = 0;
+
+    for (size_t i = 0; i < count && used + 8 < sizeof(text); i++) {
+        bool plain = bytes[i] >= 0x20 && bytes[i] < 0x7f && bytes[i] != '\\';
+        used += (size_t)snprintf(text + used, sizeof(text) - used, plain ? "%c" : "\\x%02x", bytes[i]);
+    }
+    if (whole > count) {
+        snprintf(text + used, sizeof(text) - used, "...");
+    }
+    return json_string(text);
+}
+static_assert(SLOWLOG_ARG_BYTES <= HOT_KEYS_BYTES, "text_json() has room for both");
+
+static json_t *
+args_json(const struct slow_record *record)
+{
+    json_t *args = json_array();
+
+    for (size_t at = 0; at + 1 <= record->text_bytes; at += 1 + (size_t)record->text[at]) {
+        size_t bytes = MIN((size_t)record->text[at], record->text_bytes - at - 1);
+        json_array_append_new(args, text_json(record->text + at + 1, bytes, bytes));
+    }
+    return args;
+}
+
+static json_t *
+record_json(const struct slow_record *record, uint32_t lcore)
+{
+    const char *command = record->command < COMMAND_COUNT ? command_table[record->command].name : "";
+
+    return json_pack("{s:I,s:i,s:I,s:s,s:i,s:f,s:f,s:I,s:i,s:o}", "unix_ms", (json_int_t)record->unix_ms, "lcore",
+                     (int)lcore, "number", (json_int_t)record->number, "command", command, "neighbours",
+                     (int)record->neighbours, "queue_us", (double)record->queue_ns / 1000, "service_us",
+                     (double)record->service_ns / 1000, "session", (json_int_t)record->session_id, "args_count",
+                     (int)record->args_count, "args", args_json(record));
+}
+
+static int
+later_first(const void *left, const void *right)
+{
+    json_int_t a = json_integer_value(json_object_get(*(json_t *const *)left, "unix_ms"));
+    json_int_t b = json_integer_value(json_object_get(*(json_t *const *)right, "unix_ms"));
+    json_int_t c = json_integer_value(json_object_get(*(json_t *const *)left, "number"));
+    json_int_t d = json_integer_value(json_object_get(*(json_t *const *)right, "number"));
+
+    return a != b ? (a < b) - (a > b) : (c < d) - (c > d);
+}
+
+enum ctl_result
+ctl_slowlog(struct ctl_request *request)
+{
+    const struct dataplane *dataplane = request->mgmt->dataplane;
+    size_t count = 0, room = (size_t)dataplane->lcore_count * SLOWLOG_KEPT;
+    uint64_t limit = 32, written = 0;
+
+    if (!ctl_arg_uint(request, "limit", LIMIT_LCORES * SLOWLOG_KEPT, &limit)) {
+        return CTL_DONE;
+    }
+    json_t **rows = calloc(room, sizeof(*rows)), *list = json_array();
+    CHECK(rows != NULL);
+    for (uint32_t i = 0; i < dataplane->lcore_count; i++) {
+        const struct slowlog *log = dataplane->lcores[i]->slowlog;
+        uint64_t newest = load_acquire(&log->count); /* pairs with the release in slowlog_write() */
+        written += newest;
+        for (uint64_t number = newest > SLOWLOG_KEPT ? newest - SLOWLOG_KEPT + 1 : 1; number <= newest; number++) {
+            struct slow_record record;
+            if (slowlog_read(log, number, &record)) {
+                rows[count++] = record_json(&record, i);
+            }
+        }
+    }
+    qsort(rows, count, sizeof(*rows), later_first);
+    for (size_t i = 0; i < count; i++) {
+        if (i < limit) {
+            json_array_append_new(list, rows[i]);
+        } else {
+            json_decref(rows[i]);
+        }
+    }
+    free(rows);
+    request->result =
+        json_pack("{s:I,s:I,s:o}", "threshold_us", (json_int_t)request->mgmt->settings->slowlog_threshold_us, "written",
+                  (json_int_t)written, "records", list);
+    return CTL_DONE;
+}
+
+/* ---- keys hot ---- */
+
+#define HOT_SECONDS_MOST 60
+#define HOT_KEYS_MOST    512
+
+/* A management client that waits for every lcore's sketch. */
+struct hot_job {
+    struct ctl_request request;
+    uint64_t limit;
+    uint32_t waiting;
+    bool busy;
+    uint64_t requests;
+    struct hot_key *keys; /* of all lcores together */
+    size_t key_count;
+};
+
+/* Few enough for a plain search: it is the management core's time. */
+static void
+job_add_key(struct hot_job *job, const struct hot_key *key)
+{
+    for (size_t i = 0; i < job->key_count; i++) {
+        if (job->keys[i].hash == key->hash) {
+            job->keys[i].count += key->count;
+            job->keys[i].error += key->error;
+            return;
+        }
+    }
+    job->keys[job->key_count++] = *key;
+}
+
+static int
+hotter_first(const void *left, const void *right)
+{
+    const struct hot_key *a = left, *b = right;
+    return (a->count < b->count) - (a->count > b->count);
+}
+
+static void
+job_answer(struct hot_job *job)
+{
+    struct mgmt *mgmt = job->request.mgmt;
+    uint64_t client_id = job->request.client_id;
+    struct text out = { 0 };
+    json_t *rows = json_array();
+
+    qsort(job->keys, job->key_count, sizeof(*job->keys), hotter_first);
+    for (size_t i = 0; i < job->key_count && i < job->limit; i++) {
+        const struct hot_key *key = &job->keys[i];
+        json_array_append_new(
+            rows, json_pack("{s:o,s:I,s:I,s:f}", "key",
+                            text_json(key->key, MIN(key->key_bytes, (uint32_t)HOT_KEYS_BYTES), key->key_bytes), "count",
+                            (json_int_t)key->count, "error", (json_int_t)key->error, "share",
+                            (double)key->count / (double)job->requests));
+    }
+    if (job->busy) {
+        json_decref(rows);
+        ctl_fail(&job->request, "somebody else counts at this moment, try again");
+    } else {
+        job->request.result = json_pack("{s:I,s:o}", "requests", (json_int_t)job->requests, "keys", rows);
+    }
+    ctl_finish(&job->request, &out);
+    free(job->keys);
+    free(job);
+    ctl_server_answer(&mgmt->ctl, client_id, out.bytes, out.used);
+    text_fini(&out);
+}
+
+static void
+hot_done(struct hot_keys *hot)
+{
+    struct hot_job *job = hot->asker;
+
+    job->busy = job->busy || hot->busy;
+    job->requests += hot->requests;
+    for (uint32_t set = 0; set < HOT_KEYS_SETS; set++) {
+        for (uint32_t way = 0; way < HOT_KEYS_WAYS; way++) {
+            if (hot->keys[set][way].count > 0) {
+                job_add_key(job, &hot->keys[set][way]);
+            }
+        }
+    }
+    free(hot);
+    if (--job->waiting == 0) {
+        job_answer(job);
+    }
+}
+
+enum ctl_result
+ctl_keys_hot(struct ctl_request *request)
+{
+    struct dataplane *dataplane = request->mgmt->dataplane;
+    uint64_t seconds = 2, limit = 20;
+
+    if (!ctl_arg_uint(request, "seconds", HOT_SECONDS_MOST, &seconds) ||
+        !ctl_arg_uint(request, "limit", HOT_KEYS_MOST, &limit)) {
+        return CTL_DONE;
+    }
+    if (request->mgmt->state != MGMT_RUN) {
+        return ctl_fail(request, "the appliance is %s", mgmt_state_text(request->mgmt));
+    }
+    struct hot_job *job = calloc(1, sizeof(*job));
+    CHECK(job != NULL);
+    job->request = *request;
+    job->limit = limit;
+    job->keys = calloc((size_t)dataplane->lcore_count * HOT_KEYS_SETS * HOT_KEYS_WAYS, sizeof(*job->keys));
+    CHECK(job->keys != NULL);
+    job->waiting = 1; /* this function, so that no answer ends the job too soon */
+    for (uint32_t i = 0; i < dataplane->lcore_count; i++) {
+        struct hot_keys *hot = calloc(1, sizeof(*hot));
+        CHECK(hot != NULL);
+        hot->lcore = i;
+        hot->for_ms = (uint32_t)seconds * 1000;
+        hot->asker = job;
+        hot->done = hot_done;
+        struct mail mail = { .kind = MAIL_HOT_KEYS, .p = hot };
+        if (dataplane_post(dataplane, i, &mail)) {
+            job->waiting++;
+        } else {
+            free(hot);
+            job->busy = true;
+        }
+    }
+    if (--job->waiting == 0) { /* no ring had room */
+        free(job->keys);
+        free(job);
+        return ctl_fail(request, "the lcores do not answer");
+    }
+    return CTL_LATER;
+}
