@@ -242,7 +242,7 @@ evict_step(struct store_member *member)
 /* ---- the management core's part ---- */
 
 #define CLOCK_SHARE   64    /* the clock moves on when 1 / so many of the keys were used */
-#define CLOCK_CALM_MS 2000  /* and not sooner than so, while nothing is evicted: ages last longer */
+#define CLOCK_CALM_MS 2000  /* and not sooner than so, while memory is far from full: ages last longer */
 #define CLOCK_OFF_MS  16000 /* a step without eviction: readers write the byte seldom */
 
 static bool
@@ -276,12 +276,13 @@ clock_manage(struct store *store, const struct store_stats *stats, uint64_t now_
     struct store_evict *evict = &store->evict;
     enum store_policy policy = evict_policy(store);
     bool lfu = policy == STORE_ALLKEYS_LFU || policy == STORE_VOLATILE_LFU;
-    uint64_t calm_ms = stats->evicted_keys != evict->evicted_seen ? 0 : CLOCK_CALM_MS;
+    const struct memory_stats *memory = &stats->memory;
+    bool calm = memory->used_bytes < (memory->limit_bytes - memory->kept_bytes) / 4 * 3;
+    uint64_t calm_ms = calm ? CLOCK_CALM_MS : 0;
     bool long_enough = now_ms - evict->clock_ms >= (policy == STORE_NOEVICTION ? CLOCK_OFF_MS : calm_ms);
     if (long_enough && uses_since(store, stats, false) >= stats->keys / CLOCK_SHARE) {
         (void)uses_since(store, stats, true);
         evict->clock_ms = now_ms;
-        evict->evicted_seen = stats->evicted_keys;
         store_relaxed(&evict->clock, (uint8_t)((load_relaxed(&evict->clock) + 1) % EVICT_CLOCK));
     }
     store_relaxed(&evict->mark, lfu ? EVICT_MARK_LFU : load_relaxed(&evict->clock));

@@ -276,9 +276,10 @@ magazine_spill(struct memory_cache *cache, uint32_t class_index)
 }
 
 static void *
-cache_refused(struct memory_cache *cache, bool for_ever)
+cache_refused(struct memory_cache *cache, bool for_ever, bool reserve)
 {
-    for_ever = for_ever || load_relaxed(&cache->memory->exhausted);
+    /* Who may use the reserve waits: others who do give back more than they took. */
+    for_ever = for_ever || (!reserve && load_relaxed(&cache->memory->exhausted));
     cache->refusal = for_ever ? MEMORY_AT_LIMIT : MEMORY_NO_PAGE;
     counter_add(&cache->page_misses, 1);
     return NULL;
@@ -288,7 +289,7 @@ static inline void *
 cache_take(struct memory_cache *cache, size_t bytes, bool reserve)
 {
     if (UNLIKELY(bytes > MEMORY_BLOCK_MAX)) {
-        return cache_refused(cache, true);
+        return cache_refused(cache, true, reserve);
     }
     uint32_t class_index = memory_class(bytes), class_bytes = cache->memory->classes[class_index].bytes;
     void *block;
@@ -302,7 +303,7 @@ cache_take(struct memory_cache *cache, size_t bytes, bool reserve)
         block = memory_page_take(cache->memory, class_index, reserve);
     }
     if (UNLIKELY(block == NULL)) {
-        return cache_refused(cache, false);
+        return cache_refused(cache, false, reserve);
     }
     memory_claim(block, bytes);
     counter_add(&cache->taken_bytes, class_bytes);
@@ -375,6 +376,12 @@ memory_trim(struct memory_cache *cache)
 }
 
 bool
+memory_empties(const struct memory_cache *cache)
+{
+    return load_relaxed(&cache->memory->emptying_pages) != 0;
+}
+
+bool
 memory_is_emptying(const struct memory *memory, const void *block)
 {
     return load_relaxed(&memory->emptying_pages) != 0 &&
@@ -385,11 +392,11 @@ void
 memory_give_home(struct memory_cache *cache, void *block, size_t bytes)
 {
     struct memory *memory = cache->memory;
-    uint32_t class_index = memory_class(bytes), class_bytes = memory->classes[class_index].bytes;
-    if (LIKELY(!memory_is_emptying(memory, block)) || class_index >= MEMORY_SMALL_CLASSES) {
+    if (LIKELY(!memory_is_emptying(memory, block)) || bytes > MEMORY_SMALL_MAX) {
         memory_give(cache, block, bytes);
         return;
     }
+    uint32_t class_index = memory_class(bytes), class_bytes = memory->classes[class_index].bytes;
     assert(!memory_is_free(block)); /* given twice */
     counter_add(&cache->given_bytes, class_bytes);
     memory_poison(block, class_bytes);

@@ -39,7 +39,8 @@ void memory_give_home(struct memory_cache *cache, void *block, size_t bytes);
  * the index, a session's first buffer. */
 void *memory_take_reserve(struct memory_cache *cache, size_t bytes);
 
-/* Why the cache's last take answered NULL. MEMORY_AT_LIMIT only after the management core found nothing to free. */
+/* Why the cache's last take answered NULL. MEMORY_AT_LIMIT only after the management core found nothing to free, and
+ * never of a take from the reserve. */
 enum memory_refusal { MEMORY_NO_PAGE, MEMORY_AT_LIMIT };
 enum memory_refusal memory_refusal(const struct memory_cache *cache);
 
@@ -64,6 +65,8 @@ uint64_t memory_taken(const struct memory *memory);
  * The management core marks some pages: nothing is taken from them any more, members give back what they keep of them,
  * and whoever owns a block in one moves it. Pages that are wholly free then serve any class, or go to the system. */
 
+/* Some page is marked. */
+bool memory_empties(const struct memory_cache *cache);
 /* The block's page is marked. Any thread; one relaxed load when none is. */
 bool memory_is_emptying(const struct memory *memory, const void *block);
 
@@ -72,8 +75,8 @@ bool memory_is_emptying(const struct memory *memory, const void *block);
 uint32_t memory_empty_begin(struct memory *memory);
 /* Take what is free by now. Returns how many pages are still marked. */
 uint32_t memory_empty_step(struct memory *memory);
-/* Unmark what is left. */
-void memory_empty_end(struct memory *memory);
+/* Unmark what is left. `futile`: little came of it; until a round begins that is not so, nobody waits for another. */
+void memory_empty_end(struct memory *memory, bool futile);
 
 /* One bounded step of giving a member's free blocks back to their slabs; does nothing unless memory is short. */
 void memory_trim(struct memory_cache *cache);

@@ -404,7 +404,7 @@ memory_manage(struct memory *memory)
         found = memory_sweep(memory, full);
     }
     /* At the limit, and nothing became free in a whole turn of the management core: tell writers not to wait. */
-    store_relaxed(&memory->exhausted, full && !found && !memory->evicting);
+    store_relaxed(&memory->exhausted, full && !found && !memory->evicting && !memory_empty_helps(memory));
     store_relaxed(&memory->over_limit, !memory->evicting && memory_used(memory) >= memory_cap(memory));
 
     uint64_t populated = memory_populate(memory, MANAGE_PAGES_A_CALL);

@@ -7,10 +7,12 @@
 
 #define EMPTY_SLACK_SHARE 4                           /* of the pages in classes that must be slack, or an */
 #define EMPTY_FULL_SHARE  16                          /* at the limit */
-#define EMPTY_SLACK_PAGES 8                           /* slack worth the work, whatever the share */
+#define EMPTY_SLACK_PAGES 8                           /* slack worth the work, whatever the share, or */
+#define EMPTY_FULL_PAGES  2                           /* at the limit */
 #define EMPTY_DENSE_BYTES (MEMORY_PAGE_BYTES / 4 * 3) /* in use of a page: it is left alone */
 #define EMPTY_LEVELS      16u                         /* of density below that, sparsest first */
 #define EMPTY_PAGES       512                         /* marked at a time, at most */
+#define EMPTY_MISSES      256                         /* pages tried whose blocks fit nowhere */
 
 static inline uint64_t
 page_bit(uint32_t page)
@@ -37,31 +39,6 @@ span_class(uint64_t word)
     return (uint32_t)(word >> SPAN_CLASS_SHIFT & 0xff) - 1;
 }
 
-/* Bytes of blocks that are out; blocks that members keep are among them. */
-static uint32_t
-page_live_bytes(const struct memory *memory, uint32_t page)
-{
-    uint64_t word = load_relaxed(&memory->pages[page].span.word);
-    const struct memory_class *class = &memory->classes[span_class(word)];
-    if (span_class(word) != MEMORY_SLAB_CLASS) {
-        return (class->total - MIN(span_free(word), class->total)) * class->bytes;
-    }
-    uint32_t live = 0;
-    for (uint32_t i = 0; i < MEMORY_PAGE_SLABS; i++) {
-        uint64_t slab = load_relaxed(&slab_of(memory, page, i)->word);
-        if (!slab_is_out(memory, page, i)) {
-            continue;
-        }
-        if (span_class(slab) >= MEMORY_SMALL_CLASSES) {
-            live += MEMORY_SLAB_BYTES; /* of nobody yet, or a block of this size */
-            continue;
-        }
-        class = &memory->classes[span_class(slab)];
-        live += (class->total - MIN(span_free(slab), class->total)) * class->bytes;
-    }
-    return live;
-}
-
 static bool
 page_is_in_class(const struct memory *memory, uint32_t page)
 {
@@ -69,6 +46,59 @@ page_is_in_class(const struct memory *memory, uint32_t page)
 }
 
 /* ---- choosing ---- */
+
+/* Blocks by class, over all pages: free ones that takers can reach, and those that must move into them. */
+struct choice {
+    int64_t free[MEMORY_CLASSES], moving[MEMORY_CLASSES];
+    int64_t pages; /* that may still be taken */
+};
+
+static void
+span_account(const struct memory *memory, const struct memory_span *span, struct choice *choice, bool moves)
+{
+    uint64_t word = load_relaxed(&span->word);
+    uint32_t class_index = span_class(word), total = memory->classes[class_index].total;
+    uint32_t free_blocks = MIN(span_free(word), total);
+    choice->free[class_index] += moves ? -(int64_t)free_blocks : (int64_t)free_blocks;
+    choice->moving[class_index] += moves ? (int64_t)(total - free_blocks) : 0;
+}
+
+/* `moves`: the page's free blocks are for nobody, the others must find a place; blocks that members keep are among
+ * those. Returns the bytes in use. */
+static uint32_t
+page_account(const struct memory *memory, uint32_t page, struct choice *choice, bool moves)
+{
+    const struct memory_span *span = &memory->pages[page].span;
+    uint64_t word = load_relaxed(&span->word);
+    const struct memory_class *class = &memory->classes[span_class(word)];
+    uint32_t in_use = (class->total - MIN(span_free(word), class->total)) * class->bytes;
+    span_account(memory, span, choice, moves);
+    for (uint32_t i = 0; span_class(word) == MEMORY_SLAB_CLASS && i < MEMORY_PAGE_SLABS; i++) {
+        const struct memory_span *slab = slab_of(memory, page, i);
+        uint64_t slab_word = load_relaxed(&slab->word);
+        if (slab_is_out(memory, page, i) && span_class(slab_word) < MEMORY_SMALL_CLASSES) {
+            class = &memory->classes[span_class(slab_word)];
+            in_use -= MIN(span_free(slab_word), class->total) * class->bytes;
+            span_account(memory, slab, choice, moves);
+            choice->moving[MEMORY_SLAB_CLASS] -= moves; /* its blocks move, not the slab */
+        }
+    }
+    return in_use;
+}
+
+static bool
+choice_fits(const struct memory *memory, const struct choice *choice)
+{
+    int64_t slabs = choice->free[MEMORY_SLAB_CLASS] - choice->moving[MEMORY_SLAB_CLASS], pages = choice->pages;
+    for (uint32_t i = 0; i < MEMORY_CLASSES; i++) {
+        int64_t lacking = choice->moving[i] - choice->free[i], total = memory->classes[i].total;
+        if (lacking > 0 && i != MEMORY_SLAB_CLASS) {
+            *(i < MEMORY_SMALL_CLASSES ? &slabs : &pages) -= (lacking + total - 1) / total;
+        }
+    }
+    pages -= slabs < 0 ? (-slabs + MEMORY_PAGE_SLABS - 1) / (int64_t)MEMORY_PAGE_SLABS : 0;
+    return pages >= 0;
+}
 
 static void
 page_mark(struct memory *memory, uint32_t page)
@@ -80,36 +110,45 @@ page_mark(struct memory *memory, uint32_t page)
 }
 
 static void
-pages_grade(struct memory *memory)
+pages_grade(struct memory *memory, struct choice *choice)
 {
+    memset(choice, 0, sizeof(*choice));
     for (uint32_t page = 0; page < memory->never_populated; page++) {
         uint32_t density = EMPTY_LEVELS;
         if (page_is_in_class(memory, page)) {
-            density = (uint32_t)((uint64_t)page_live_bytes(memory, page) * EMPTY_LEVELS / EMPTY_DENSE_BYTES);
+            density =
+                (uint32_t)((uint64_t)page_account(memory, page, choice, false) * EMPTY_LEVELS / EMPTY_DENSE_BYTES);
         }
         memory->density[page] = (uint8_t)MIN(density, EMPTY_LEVELS);
     }
+    uint32_t limit = load_relaxed(&memory->pages_limit) - load_relaxed(&memory->pages_reserve);
+    uint32_t used = load_relaxed(&memory->pages_used);
+    choice->pages = used < limit ? limit - used : 0;
 }
 
-/* Sparsest first, as long as what is in them fits into what the others have free. */
+/* Sparsest first, as long as all that is in them finds a place in the others, or in pages not yet taken. */
 static void
-pages_choose(struct memory *memory, uint64_t slack)
+pages_choose(struct memory *memory)
 {
-    uint64_t limit = load_relaxed(&memory->pages_limit), used = load_relaxed(&memory->pages_used);
-    uint64_t room = (used < limit ? limit - used : 0) << MEMORY_PAGE_SHIFT, moving = 0;
-    pages_grade(memory);
+    struct choice choice;
+    uint32_t misses = 0;
+    pages_grade(memory, &choice);
     for (uint32_t level = 0; level < EMPTY_LEVELS; level++) {
         for (uint32_t page = 0; page < memory->never_populated; page++) {
             if (memory->density[page] != level) {
                 continue;
             }
-            uint64_t live = page_live_bytes(memory, page), own = MEMORY_PAGE_BYTES - live;
-            if (memory->marked_count == EMPTY_PAGES || slack < own || moving + live > room + (slack - own) / 2) {
+            struct choice with = choice;
+            (void)page_account(memory, page, &with, true);
+            if (choice_fits(memory, &with)) {
+                choice = with;
+                page_mark(memory, page);
+            } else {
+                misses++;
+            }
+            if (memory->marked_count == EMPTY_PAGES || misses == EMPTY_MISSES) {
                 return;
             }
-            slack -= own;
-            moving += live;
-            page_mark(memory, page);
         }
     }
 }
@@ -270,14 +309,31 @@ memory_empty_step(struct memory *memory)
 }
 
 void
-memory_empty_end(struct memory *memory)
+memory_empty_end(struct memory *memory, bool futile)
 {
     for (uint32_t i = 0; i < memory->marked_count; i++) {
         page_unmark(memory, memory->marked[i]);
         page_release(memory, memory->marked[i]);
     }
     memory->marked_count = 0;
+    memory->empty_futile = futile;
     store_relaxed(&memory->emptying_pages, 0);
+}
+
+static bool
+slack_is_worth_it(const struct memory_stats *stats, bool full)
+{
+    uint64_t share = (stats->used_bytes + stats->slack_bytes) / (full ? EMPTY_FULL_SHARE : EMPTY_SLACK_SHARE);
+    uint64_t least = (uint64_t)(full ? EMPTY_FULL_PAGES : EMPTY_SLACK_PAGES) << MEMORY_PAGE_SHIFT;
+    return stats->slack_bytes >= MAX(share, least);
+}
+
+bool
+memory_empty_helps(const struct memory *memory)
+{
+    struct memory_stats stats;
+    memory_stats(memory, &stats);
+    return memory->marked_count != 0 || (!memory->empty_futile && slack_is_worth_it(&stats, true));
 }
 
 uint32_t
@@ -285,13 +341,10 @@ memory_empty_begin(struct memory *memory)
 {
     struct memory_stats stats;
     memory_stats(memory, &stats);
-    bool full = load_relaxed(&memory->pressure);
-    uint64_t enough = (stats.used_bytes + stats.slack_bytes) / (full ? EMPTY_FULL_SHARE : EMPTY_SLACK_SHARE);
-    if (memory->marked_count != 0 ||
-        stats.slack_bytes < MAX(enough, (uint64_t)EMPTY_SLACK_PAGES << MEMORY_PAGE_SHIFT)) {
+    if (memory->marked_count != 0 || !slack_is_worth_it(&stats, load_relaxed(&memory->pressure))) {
         return 0;
     }
-    pages_choose(memory, stats.slack_bytes);
+    pages_choose(memory);
     if (memory->marked_count != 0) {
         store_relaxed(&memory->emptying_pages, memory->marked_count);
         pages_hold(memory);
@@ -300,5 +353,6 @@ memory_empty_begin(struct memory *memory)
         }
         add_relaxed(&memory->emptying_round, 1); /* members drain what they keep */
     }
+    memory->empty_futile = memory->marked_count == 0;
     return memory->marked_count;
 }

@@ -116,6 +116,7 @@ struct memory {
     uint8_t *density; /* of each page, when pages were last chosen */
     uint32_t *marked; /* indexes of marked pages */
     uint32_t marked_count;
+    bool empty_futile;
     uint64_t emptied_pages;
     size_t range_bytes, pages_bytes, slabs_bytes, emptying_bytes;
     void *range;
@@ -216,6 +217,8 @@ bool memory_span_retire(struct memory_span *span);
 /* A page that belongs to no class. */
 void memory_page_free(struct memory *memory, uint32_t index);
 uint64_t memory_used(const struct memory *memory);
+/* Sparse pages are being emptied, or should be: a refused taker may wait for that. */
+bool memory_empty_helps(const struct memory *memory);
 bool memory_empty_depot(struct memory *memory, uint32_t class_index);
 
 /* Between memory.c and memory_boot.c. `first` .. `last` are `count` linked blocks of one slab. */

@@ -118,17 +118,23 @@ limbo_retire(struct limbo *limbo, void *block, size_t bytes)
 }
 
 static void
-limbo_give(struct limbo *limbo, uint64_t entry)
+limbo_give(struct limbo *limbo, uint64_t entry, bool home)
 {
     size_t bytes = (size_t)(entry & ENTRY_SIZE_MASK) * 16;
     store_relaxed(&limbo->bytes, load_relaxed(&limbo->bytes) - memory_class_bytes(bytes));
-    memory_give_home(limbo->cache, (void *)(uintptr_t)(entry >> ENTRY_SIZE_BITS << 4), bytes);
+    void *block = (void *)(uintptr_t)(entry >> ENTRY_SIZE_BITS << 4);
+    if (UNLIKELY(home)) {
+        memory_give_home(limbo->cache, block, bytes);
+    } else {
+        memory_give(limbo->cache, block, bytes);
+    }
 }
 
 uint32_t
 limbo_reclaim(struct limbo *limbo, uint32_t budget)
 {
     uint32_t given = 0;
+    bool home = memory_empties(limbo->cache);
     while (given < budget && limbo->batch_head != limbo->batch_tail) {
         struct limbo_batch *batch = &limbo->batches[limbo->batch_head % LIMBO_BATCHES];
         if (load_acquire(&limbo->qsbr->safe) < batch->epoch) { /* pairs with the CAS in qsbr_scan() */
@@ -141,7 +147,7 @@ limbo_reclaim(struct limbo *limbo, uint32_t budget)
             }
         }
         while (given < budget && limbo->head != batch->end) {
-            limbo_give(limbo, limbo->entries[limbo->head++ % LIMBO_BLOCKS]);
+            limbo_give(limbo, limbo->entries[limbo->head++ % LIMBO_BLOCKS], home);
             given++;
         }
         if (limbo->head == batch->end) {

@@ -36,8 +36,8 @@ enum rebuild_status rebuild_move_group(struct store_member *member, uint32_t seg
 
 /* A chain of this segment got a bucket appended: look at it when that happens too often. */
 void rebuild_notice(struct store_member *member, uint64_t table, uint32_t segment);
-/* Look at the segment soon. Forgotten when the member has noticed too many. */
-void rebuild_wish(struct store_member *member, uint32_t segment);
+/* Look at the segment soon. False: forgotten, because the member has noticed too many. */
+bool rebuild_wish(struct store_member *member, uint32_t segment);
 
 /* One bounded step of examining or moving. */
 void rebuild_step(struct store_member *member);

@@ -178,13 +178,15 @@ rebuild_step(struct store_member *member)
     }
 }
 
-void
+bool
 rebuild_wish(struct store_member *member, uint32_t segment)
 {
     struct member_rebuild *rebuild = &member->rebuild;
     if (rebuild->wish_tail - rebuild->wish_head < REBUILD_WISHES) {
         rebuild->wishes[rebuild->wish_tail++ % REBUILD_WISHES] = segment;
+        return true;
     }
+    return false;
 }
 
 void

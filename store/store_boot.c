@@ -252,8 +252,8 @@ store_empty_pages(struct store *store, uint64_t now_ms)
         return;
     }
     store_relaxed(&store->sweep_move, false);
-    memory_empty_end(store->memory);
     store->move_futile = left * 2 > store->move_marked ? MIN(store->move_futile + 1, MOVE_FUTILE_MOST) : 0;
+    memory_empty_end(store->memory, store->move_futile != 0);
     store->move_not_before_ms = now_ms + (store->move_futile == 0 ? 0 : MOVE_REST_MS << store->move_futile);
 }
 

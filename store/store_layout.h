@@ -73,7 +73,7 @@ struct store_evict {
     _Alignas(CACHE_LINE) _Atomic int64_t wanted; /* bytes to unlink; members take shares */
     _Atomic uint64_t next;                       /* words of the occupied bitmap handed out, free running */
     /* the management core's */
-    uint64_t touches_seen, taken_seen, evicted_seen, clock_ms;
+    uint64_t touches_seen, taken_seen, clock_ms;
 };
 
 struct store_member {

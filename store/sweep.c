@@ -192,16 +192,16 @@ sweep_bucket(struct store_member *member, uint64_t table, bool flush)
     return sweep->moved_bytes < SWEEP_MOVE_BYTES;
 }
 
-/* A table that is mostly dead slots, or far too large, or in a page that is being emptied, is rebuilt. */
-static void
+/* A table that is mostly dead slots, or far too large, or in a page that is being emptied, is rebuilt. False: not yet.
+ */
+static bool
 sweep_segment_end(struct store_member *member, uint64_t table)
 {
     struct member_sweep *sweep = &member->sweep;
     uint32_t buckets = 1u << (table & INDEX_LOG2_MASK);
     bool large = buckets > 1u << member->store->index.first_log2 && sweep->live < buckets;
-    if (sweep->tombs > sweep->live + buckets || large || sweep->relocate) {
-        rebuild_wish(member, sweep->hand.segment);
-    }
+    bool wish = sweep->tombs > sweep->live + buckets || large || sweep->relocate;
+    return !wish || rebuild_wish(member, sweep->hand.segment) || !sweep->relocate;
 }
 
 static void
@@ -264,7 +264,9 @@ sweep_segment(struct store_member *member, uint32_t budget, bool flush)
         sweep->hand.bucket++;
     }
     if (sweep->hand.bucket >= buckets) {
-        sweep_segment_end(member, table);
+        if (!sweep_segment_end(member, table)) {
+            return 0;
+        }
         sweep->hand.active = false;
     }
     return budget;

@@ -37,6 +37,21 @@ fixture_turn(struct store_member *member)
     store_housekeep(member);
 }
 
+/* Before a member leaves while another stands still: nothing of it waits for that one. */
+static inline void
+fixture_settle(struct store_member *leaving, struct store_member *other)
+{
+    for (uint32_t i = 0; i < 100000; i++) {
+        bool busy = load_relaxed(&leaving->limbo.bytes) != 0 || leaving->rebuild.state != REBUILD_IDLE ||
+                    leaving->rebuild.wish_head != leaving->rebuild.wish_tail;
+        if (!busy && i >= 100) {
+            return;
+        }
+        fixture_turn(leaving);
+        fixture_turn(other);
+    }
+}
+
 struct fixture_set {
     struct slice key, value;
     int64_t expires_at_ms;
