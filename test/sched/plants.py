@@ -17,7 +17,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FLAGS = ("-std=gnu11 -D_GNU_SOURCE -O1 -w -I.").split()
-SEEN = ["-DSYNC_SCHED", "-fsanitize=thread"]  # what is under test
+SEEN = ["-DSYNC_SCHED", "-fsanitize=thread", "-ffunction-sections"]  # what is under test
 MACHINE = "aarch64" if os.uname().machine == "aarch64" else "x86_64"
 SEARCH = ["-n", "4000", "-x", "30000"]
 
@@ -27,7 +27,7 @@ class Plant:
     name: str
     file: str
     edits: list[tuple[str, str]]  # text that is in the file once, and what takes its place
-    scenes: str = ""  # of sched_store or sched_mail; all when empty
+    scenes: str = ""  # of the program; all when empty
 
 
 # A reader that takes the table from the directory, and does not ask whether its bucket has moved.
@@ -67,6 +67,9 @@ PLANTS = [
     Plant("wake-without-fence", "dataplane/wake.c", [(f"{FENCE}\n    if (UNLIKELY", "    if (UNLIKELY")]),
     Plant("sleep-without-fence", "dataplane/wake.c", [(f"{FENCE} /* pairs with the fence in mail_wake()", "    /*")]),
     Plant("cut-without-fence", "store/cut.c", [(f"{FENCE}\n        for", "        for")], "flush-incr-cycles"),
+    Plant("absent-without-fence", "store/index.h",
+          [("#define index_absent_fence() fence_acquire()", "#define index_absent_fence() ((void)0)")],
+          "mget-ghost-sweep"),
     # reclamation
     Plant("limbo-does-not-wait", "store/qsbr.c",
           [("if (load_acquire(&limbo->qsbr->safe) < batch->epoch) {", "if (false) {")], "retire-read"),
@@ -98,6 +101,8 @@ PLANTS = [
     Plant("forwarding-not-followed", "store/index.h",
           [("while (UNLIKELY((link & LINK_FORWARDED) != 0)) {", "while (false) {")], "rebuild-read rebuild-loose"),
     Plant("old-table-looked-in", "store/store.c", [OLD_TABLE], "rebuild-write rebuild-read"),
+    Plant("destination-looks-empty", "store/index.h", [("SLOT_INIT = 5 << 1,", "SLOT_INIT = SLOT_EMPTY,")],
+          "rebuild-helpers rebuild-write rebuild-grow"),
     Plant("frozen-slot-written", "store/store.c",
           [("if (UNLIKELY((place->word & SLOT_FROZEN) != 0)) {", "if (false) {")], "rebuild-write"),
     Plant("copy-without-cas", "store/rebuild.c",
@@ -111,6 +116,21 @@ PLANTS = [
             "    assert")], "rebuild-helpers rebuild-write"),
     Plant("bucket-leaked", "store/rebuild.c", [("                index_blocks_retire(member, bucket, 1);\n", "")],
           "rebuild-grow"),
+    # memory
+    Plant("page-claim-relaxed", "store/memory.c",
+          [("if (cas_acq_rel(&page->free[i], &bits, bits & ~(1ull << bit))) {",
+            "if (cas_relaxed(&page->free[i], &bits, bits & ~(1ull << bit))) {")], "pages-claim"),
+    Plant("depot-relaxed", "store/memory.c",
+          [("exchange_acq_rel(at, (uintptr_t)0)", "and_relaxed(at, (uintptr_t)0)")], "depot-pass depot"),
+    Plant("page-not-listed-again", "store/memory.c",
+          [("            return; /* the next to give a block lists it again */\n        }\n    }\n"
+            "    memory_stack_push(&class->stack, index);",
+            "            return;\n        }\n    }")], "pages-last pages-classes"),
+    Plant("page-class-not-checked", "store/memory.c", [("!span_in_class(word, class_index) || ", "")],
+          "sweep-lent-on"),
+    Plant("stack-without-a-tag", "store/memory_layout.h",
+          [("(((head >> 32) + 1) << 32) | next;", "((head >> 32) << 32) | next;")],
+          "slabs-again"),
     # cuts
     Plant("cut-read-before-the-stamp", "store/store.c",
           [("    change->stamp = stamp_take(&store->clock, member->seat, MAX(above, change->cut));\n"
@@ -144,10 +164,12 @@ class Tree:
         seen = {
             "store": store + [f"test/sched/{name}.c" for name in ("scene_store", "scenes_store", "sched_memory")] +
                      ["test/store/audit.c"],
+            "memory": [f"store/{path.name}" for path in sorted((tree / "store").glob("memory*.c"))] +
+                      ["test/sched/scenes_memory.c"],
             "mail": ["dataplane/mail.c", "dataplane/wake.c", "test/sched/scenes_mail.c"],
         }
         plain = [f"test/sched/{path.name}" for path in sorted((tree / "test/sched").glob("sched*.c"))
-                 if path.name not in ("sched_memory.c",)] + [f"test/sched/switch_{MACHINE}.S"]
+                 if path.name != "sched_memory.c"] + ["test/sched/scene_calls.c", f"test/sched/switch_{MACHINE}.S"]
         linear = ["test/store/linear.c", "test/store/linear_keys.c"]
         self.flags = {source: SEEN for sources in seen.values() for source in sources}
         self.flags.update({source: ["-DSYNC_SCHED"] for source in plain})
@@ -185,7 +207,8 @@ class Tree:
         self.compile(touched | self.stale)
         self.stale = touched
         path.write_text(text)
-        return self.link("mail" if plant.file.startswith("dataplane") else "store")
+        return self.link("mail" if plant.file.startswith("dataplane") else
+                         "memory" if plant.file.startswith("store/memory") else "store")
 
 
 def run(program: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess:

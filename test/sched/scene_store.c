@@ -2,16 +2,17 @@
 #include "store/rebuild.h"
 #include "store/store_layout.h"
 #include "store/sweep.h"
+#include "test/sched/scene_calls.h"
 #include "test/store/audit.h"
 #include "test/store/linear_keys.h"
 
 #define KEYS               26      /* a .. z */
-#define CALLS              24      /* of one thread */
 #define SCENE_MS           1000000 /* the time of all threads */
 #define CONFIGURATIONS     4096
 #define SETTLE_TURNS       40
 #define REBUILD_STEPS      8 /* more than a small segment needs */
 #define SWEEP_BUCKETS_ONCE 3 /* of the two that the segment may have */
+#define VIEW_TRIES         20
 #define RECLAIMS           4 /* every fourth looks at all seats */
 
 enum call_kind {
@@ -21,57 +22,35 @@ enum call_kind {
     CALL_DEL,
     CALL_INCR,
     CALL_EXPIRING,
+    CALL_MGET,
     CALL_FLUSH,
-    CALL_TURN,
+    CALL_COMMANDS, /* kinds below are commands */
+    CALL_TURN = CALL_COMMANDS,
     CALL_NAP,
     CALL_SEAL,
     CALL_RECLAIM,
     CALL_REBUILD,
     CALL_SWEEP,
+    CALL_KINDS,
 };
 
-static const struct call_word {
-    const char *word;
-    enum call_kind kind;
-    enum keys_kind command;
-} call_words[] = {
-    { "get", CALL_GET, KEYS_GET },
-    { "set", CALL_SET, KEYS_SET },
-    { "add", CALL_ADD, KEYS_SETNX },
-    { "del", CALL_DEL, KEYS_DEL },
-    { "incr", CALL_INCR, KEYS_INCR },
-    { "expiring", CALL_EXPIRING, KEYS_SET },
-    { "flush", CALL_FLUSH, KEYS_FLUSH },
-    { "turn", CALL_TURN, 0 },
-    { "nap", CALL_NAP, 0 },
-    { "seal", CALL_SEAL, 0 },
-    { "reclaim", CALL_RECLAIM, 0 },
-    { "rebuild", CALL_REBUILD, 0 },
-    { "sweep", CALL_SWEEP, 0 },
-};
-
-struct call {
-    const struct call_word *word;
-    uint32_t key;
-};
-
-struct calls {
-    struct call calls[CALLS];
-    uint32_t count;
-};
+static const char *const call_words[CALL_KINDS] = { "get",   "set",  "add", "del",  "incr",    "expiring", "mget",
+                                                    "flush", "turn", "nap", "seal", "reclaim", "rebuild",  "sweep" };
+static const enum keys_kind command_kinds[CALL_COMMANDS] = { KEYS_GET,  KEYS_SET, KEYS_SETNX, KEYS_DEL,
+                                                             KEYS_INCR, KEYS_SET, KEYS_MGET,  KEYS_FLUSH };
 
 static struct {
     const struct scene_plan *plan;
     struct sched_scene scene;
     struct store *store;
     struct store_member *members[SCHED_THREADS_MAX];
-    struct calls before, threads[SCHED_THREADS_MAX];
+    struct scene_calls before, threads[SCHED_THREADS_MAX];
     char key_texts[KEYS][16];
     struct slice keys[KEYS];
     uint32_t segment;
     struct linear *linear;
     struct keys_state initial;
-    struct keys_operation history[SCHED_THREADS_MAX * CALLS];
+    struct keys_operation history[SCHED_THREADS_MAX * SCENE_CALLS];
     uint32_t history_count;
 } scene;
 
@@ -118,6 +97,26 @@ command_change(void *context, struct store_member *member, const struct record *
     return STORE_PUBLISH;
 }
 
+/* As MGET does: two equal collects are one moment. */
+static bool
+command_mget(struct store_member *member, struct keys_operation *operation)
+{
+    uint64_t versions[KEYS_MAX] = { 0 };
+    for (uint32_t try = 0; try < VIEW_TRIES; try++) {
+        bool same = try > 0;
+        for (uint32_t i = 0; i < KEYS_MAX; i++) {
+            struct store_view view = store_view(member, scene.keys[i], store_hash(scene.store, scene.keys[i]));
+            same = same && view.version == versions[i];
+            versions[i] = view.version;
+            operation->found[i] = value_of(view.record);
+        }
+        if (same) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* False: it did not happen. */
 static bool
 command_run(struct store_member *member, struct command *command)
@@ -129,6 +128,8 @@ command_run(struct store_member *member, struct command *command)
     case KEYS_GET:
         operation->found[operation->key] = value_of(store_find(member, key, hash));
         return true;
+    case KEYS_MGET:
+        return command_mget(member, operation);
     case KEYS_FLUSH:
         return store_flush(member) == STORE_OK;
     default:
@@ -137,15 +138,15 @@ command_run(struct store_member *member, struct command *command)
 }
 
 static void
-command_call(struct store_member *member, const struct call *call, uint64_t argument)
+command_call(struct store_member *member, const struct scene_call *call, uint64_t argument)
 {
-    struct command command = { .key = call->key };
+    struct command command = { .key = call->letter };
     command.operation = (struct keys_operation){
-        .kind = call->word->command,
+        .kind = command_kinds[call->word],
         .member = member->seat,
-        .key = call->key % KEYS_MAX,
+        .key = call->letter % KEYS_MAX,
         .argument = argument,
-        .until_ms = call->word->kind == CALL_EXPIRING ? SCENE_MS - 1 : KEYS_NEVER,
+        .until_ms = call->word == CALL_EXPIRING ? SCENE_MS - 1 : KEYS_NEVER,
         .now_ms = member->now_ms,
         .latest_ms = member->now_ms,
     };
@@ -158,8 +159,8 @@ command_call(struct store_member *member, const struct call *call, uint64_t argu
         fence_seq_cst(); /* before the reply */
     }
     command.operation.end = sched_moment();
-    SCHED_EXPECT(happened, "%s of key %c is refused", call->word->word, 'a' + (int)call->key);
-    if (sched_running() && call->key < KEYS_MAX) {
+    SCHED_EXPECT(happened, "%s of key %c is refused", call_words[call->word], 'a' + (int)call->letter);
+    if (sched_running() && call->letter < KEYS_MAX) {
         scene.history[scene.history_count++] = command.operation;
     }
 }
@@ -198,10 +199,10 @@ call_sweep(struct store_member *member)
 }
 
 static void
-call_run(struct store_member *member, const struct call *call, uint64_t argument)
+call_run(struct store_member *member, const struct scene_call *call, uint64_t argument)
 {
-    sched_trace("%s %c", call->word->word, call->word->kind <= CALL_EXPIRING ? 'a' + (int)call->key : ' ');
-    switch (call->word->kind) {
+    sched_trace("%s %c", call_words[call->word], 'a' + (int)call->letter);
+    switch ((enum call_kind)call->word) {
     case CALL_TURN:
         store_quiesce(member);
         store_housekeep(member);
@@ -229,43 +230,17 @@ call_run(struct store_member *member, const struct call *call, uint64_t argument
 }
 
 static void
-calls_run(struct store_member *member, const struct calls *calls, uint64_t arguments_from)
+calls_run(struct store_member *member, const struct scene_calls *calls, uint64_t arguments_from)
 {
     for (uint32_t i = 0; i < calls->count; i++) {
         call_run(member, &calls->calls[i], arguments_from + i);
     }
 }
 
-static const struct call_word *
-call_word(const char *text, size_t bytes)
-{
-    for (uint32_t i = 0; i < ARRAY_COUNT(call_words); i++) {
-        if (strlen(call_words[i].word) == bytes && memcmp(call_words[i].word, text, bytes) == 0) {
-            return &call_words[i];
-        }
-    }
-    return NULL;
-}
-
-static struct calls
+static struct scene_calls
 calls_parse(const char *text)
 {
-    struct calls calls = { .count = 0 };
-    while (text != NULL && *text != '\0') {
-        size_t bytes = strcspn(text, ", ");
-        struct call *call = &calls.calls[calls.count++];
-        CHECK(calls.count <= CALLS);
-        call->word = call_word(text, bytes);
-        CHECK(call->word != NULL);
-        text += bytes;
-        if (call->word->kind <= CALL_EXPIRING) {
-            CHECK(text[0] == ' ' && text[1] >= 'a' && text[1] <= 'z');
-            call->key = (uint32_t)(text[1] - 'a');
-            text += 2;
-        }
-        text += strspn(text, ", ");
-    }
-    return calls;
+    return scene_calls_parse(text, call_words, CALL_KINDS);
 }
 
 /* ---- the scene ---- */
@@ -354,7 +329,7 @@ scene_check(void)
             keys_check(scene.linear, &scene.initial, scene.history, scene.history_count, stdout);
         SCHED_EXPECT(verdict == LINEAR_YES, "no order explains the history");
     }
-    struct calls settling = calls_parse("nap, turn, reclaim");
+    struct scene_calls settling = calls_parse("nap, turn, reclaim");
     for (uint32_t turn = 0; turn < SETTLE_TURNS && !is_settled(); turn++) {
         for (uint32_t i = 0; i < scene.scene.thread_count; i++) {
             calls_run(scene.members[i], &settling, 0);

@@ -6,6 +6,7 @@
  * keys a, b and c commands are judged by the linearizability checker.
  *
  *   get set add incr del KEY   add: a set when the key is absent
+ *   mget                       all three at one moment
  *   flush
  *   expiring KEY               a set whose time is over when the threads run
  *   turn                       quiesces, and housekeeps

@@ -18,6 +18,14 @@ static const struct scene_plan plans[] = {
     { "chain-append-three", JUDGED, 1, 1, FULL_BUCKET, { "add a, get c", "add a, get b", "add b, turn" } },
     { "chain-append-long", LOOSE, 2, 1, FULL_BUCKET ", set m, set n, set o, set p, set q, set r, set s",
       { "add a, get b", "add b, get a" } },
+    /* several keys at one moment */
+    { "mget-overwrite", JUDGED, 2, 2, "set a, set b", { "mget", "set a, set b" } },
+    { "mget-appear", JUDGED, 2, 2, "set z", { "mget", "set a, set b" } },
+    { "mget-vanish", JUDGED, 2, 2, "set a, set b", { "mget", "del a, del b, set a" } },
+    { "mget-flush", JUDGED, 2, 2, "set a, set b", { "mget", "flush, set b" } },
+    { "mget-sweep", JUDGED, 2, 1, "expiring a, set b", { "mget", "add a, set b", "sweep" } },
+    { "mget-ghost-sweep", JUDGED, 1, 5, "set z, del z, set b", { "mget", "set a, del b, sweep" } },
+    { "mget-rebuild", JUDGED, 1, 1, "set a, set b, set z, del z", { "mget", "set a, add c", "rebuild" } },
     /* reclamation */
     { "retire-read", LOOSE, 2, 2, "set a", { "set a, nap, reclaim", "nap, get a, nap, get a" } },
     { "retire-sealed", LOOSE, 2, 2, "set a", { "set a, seal, reclaim", "nap, get a, nap, get a" } },

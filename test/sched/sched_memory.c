@@ -32,11 +32,6 @@ memory_join(struct memory *memory, uint32_t index)
     return &memory->caches[index];
 }
 
-void
-memory_leave(struct memory_cache *cache)
-{
-}
-
 void *
 memory_take(struct memory_cache *cache, size_t bytes)
 {
@@ -80,20 +75,8 @@ memory_over_limit(const struct memory *memory)
 }
 
 void
-memory_set_limit(struct memory *memory, uint64_t limit_bytes)
-{
-    memory->limit_bytes = limit_bytes;
-}
-
-void
 memory_trim(struct memory_cache *cache)
 {
-}
-
-uint64_t
-memory_manage(struct memory *memory)
-{
-    return 0;
 }
 
 void
@@ -103,23 +86,6 @@ memory_stats(const struct memory *memory, struct memory_stats *out)
 }
 
 /* ---- no page is short or sparse here ---- */
-
-void
-memory_set_evicting(struct memory *memory, bool evicting)
-{
-}
-
-uint64_t
-memory_excess(struct memory *memory, uint64_t leaving_bytes)
-{
-    return 0;
-}
-
-uint64_t
-memory_taken(const struct memory *memory)
-{
-    return 0;
-}
 
 bool
 memory_empties(const struct memory_cache *cache)
@@ -131,21 +97,4 @@ bool
 memory_is_emptying(const struct memory *memory, const void *block)
 {
     return false;
-}
-
-uint32_t
-memory_empty_begin(struct memory *memory)
-{
-    return 0;
-}
-
-uint32_t
-memory_empty_step(struct memory *memory)
-{
-    return 0;
-}
-
-void
-memory_empty_end(struct memory *memory)
-{
 }
