@@ -276,7 +276,7 @@ open_store(struct dataplane *dataplane, char *why, size_t why_bytes)
                     .ahead_bytes = settings->memory_ahead,
                     .huge_pages = settings->memory_huge },
         .keys_expected = settings->store_keys,
-        .members = dataplane->lcore_count + LIMIT_HELPERS,
+        .members = dataplane->lcore_count + LIMIT_HELPERS + 1, /* the management core */
         .trust_cycle_counter = dataplane->trusts_cycles,
     };
     int error = store_open(&config, &dataplane->store);

@@ -10,7 +10,7 @@
 
 #define HELPER_NICE 10
 
-static_assert(LIMIT_LCORES + LIMIT_HELPERS <= LIMIT_MEMBERS, "each is a member of the store");
+static_assert(LIMIT_LCORES + LIMIT_HELPERS + 1 <= LIMIT_MEMBERS, "each, and the management core, is a member");
 
 /* What the helper's boot memory holds, in one block. */
 struct helper_block {

@@ -1,6 +1,8 @@
 /* ctl_keys.c - what takes time: the slow log of every lcore, and the keys that are asked for most. */
+#include "config/cycles.h"
 #include "dataplane/hot_keys.h"
 #include "dataplane/slowlog.h"
+#include "mgmt/big_keys.h"
 #include "mgmt/ctl.h"
 
 /* ---- slowlog ---- */
@@ -224,4 +226,98 @@ ctl_keys_hot(struct ctl_request *request)
         return ctl_fail(request, "the lcores do not answer");
     }
     return CTL_LATER;
+}
+
+/* ---- keys big ---- */
+
+/* The walk at hand; one at a time, because it is the management core's own time. */
+static struct big_job {
+    bool walks;
+    struct ctl_request request;
+    struct big_keys walk;
+    int64_t begun_ms;
+} big;
+
+static json_t *
+big_key_json(const struct big_key *key, int64_t now_ms)
+{
+    json_t *ttl = key->expires_at_ms == RECORD_NO_EXPIRY
+                      ? json_null()
+                      : json_real((double)MAX(key->expires_at_ms - now_ms, 0) / 1000);
+
+    return json_pack("{s:o,s:I,s:I,s:o}", "key",
+                     text_json(key->key, MIN(key->key_bytes, (uint32_t)HOT_KEYS_BYTES), key->key_bytes), "bytes",
+                     (json_int_t)key->bytes, "value_bytes", (json_int_t)key->value_bytes, "ttl_s", ttl);
+}
+
+static void
+big_answer(int64_t now_ms)
+{
+    struct mgmt *mgmt = big.request.mgmt;
+    uint64_t client_id = big.request.client_id;
+    struct text out = { 0 };
+    json_t *list = json_array();
+
+    for (uint32_t i = 0; i < BIG_KEYS_TYPES; i++) {
+        const struct big_keys_type *type = &big.walk.types[i];
+        json_t *top = json_array();
+        for (uint32_t at = 0; at < type->top_count; at++) {
+            json_array_append_new(top, big_key_json(&type->top[at], now_ms));
+        }
+        json_array_append_new(list, json_pack("{s:s,s:I,s:I,s:o}", "type", big_keys_type_text(i), "keys",
+                                              (json_int_t)type->keys, "bytes", (json_int_t)type->bytes, "top", top));
+    }
+    big.request.result =
+        json_pack("{s:f,s:o}", "seconds", (double)(loop_now_ms() - big.begun_ms) / 1000, "types", list);
+    ctl_finish(&big.request, &out);
+    big.walks = false;
+    ctl_server_answer(&mgmt->ctl, client_id, out.bytes, out.used);
+    text_fini(&out);
+}
+
+/* The management core's own place in the store, taken when it is first needed. */
+static bool
+join_store(struct mgmt *mgmt)
+{
+    if (mgmt->store_member == NULL) {
+        mgmt->store_member =
+            store_join(mgmt->dataplane->store, mgmt->dataplane->lcore_count + LIMIT_HELPERS, "management");
+        if (mgmt->store_member != NULL) {
+            store_offline(mgmt->store_member);
+        }
+    }
+    return mgmt->store_member != NULL;
+}
+
+enum ctl_result
+ctl_keys_big(struct ctl_request *request)
+{
+    uint64_t limit = 5;
+
+    if (!ctl_arg_uint(request, "limit", BIG_KEYS_MOST, &limit)) {
+        return CTL_DONE;
+    }
+    if (big.walks) {
+        return ctl_fail(request, "somebody else walks over the keys at this moment, try again");
+    }
+    if (!join_store(request->mgmt)) {
+        return ctl_fail(request, "no memory for a walk");
+    }
+    big.walks = true;
+    big.request = *request;
+    big.begun_ms = loop_now_ms();
+    big_keys_begin(&big.walk, request->mgmt->store_member, (uint32_t)limit);
+    return CTL_LATER;
+}
+
+bool
+ctl_keys_walk(struct mgmt *mgmt)
+{
+    if (big.walks) {
+        int64_t now_ms = clock_unix_ns(&mgmt->dataplane->clock, cycles_now()) / 1000000;
+        if (big_keys_step(&big.walk, now_ms)) {
+            big_answer(now_ms);
+        }
+    }
+    return big.walks;
 }

@@ -32,6 +32,7 @@
     X(SESSIONS_KILL, "sessions kill", CHANGE, "id", ctl_sessions_kill, "ends a session")                               \
     X(SLOWLOG, "slowlog", READ, "limit", ctl_slowlog, "requests that took long, with how long they had waited")        \
     X(KEYS_HOT, "keys hot", READ, "seconds limit", ctl_keys_hot, "the keys that are asked for most, counted now")      \
+    X(KEYS_BIG, "keys big", READ, "limit", ctl_keys_big, "the largest keys of each type, by a walk over all")          \
     X(LOG, "log", READ, "limit", ctl_log, "the last records of the log")                                               \
     X(MEMORY, "memory", READ, "", ctl_memory, "where memory went")                                                     \
     X(CONFIG_SHOW, "config show", READ, "", ctl_config_show, "every setting, its value and where it comes from")       \

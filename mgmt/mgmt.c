@@ -273,6 +273,27 @@ look_for_stalled(struct mgmt *mgmt)
     mgmt->stalled_lcore = stalled;
 }
 
+/* So is a member of the store that does not report: what is removed cannot be freed, and writers will have to wait. */
+static void
+look_for_stalled_member(struct mgmt *mgmt)
+{
+    struct store_stats stats;
+
+    store_stats(mgmt->dataplane->store, &stats);
+    if (stats.stalled_member == mgmt->stalled_member) {
+        return;
+    }
+    if (stats.stalled_member >= 0) {
+        log_error("%s has not reported to the store for %.1f s: %llu bytes that were removed wait for it",
+                  store_member_name(mgmt->dataplane->store, (uint32_t)stats.stalled_member),
+                  (double)stats.stalled_ms / 1000, (unsigned long long)stats.limbo_bytes);
+    } else {
+        log_info("%s reports to the store again",
+                 store_member_name(mgmt->dataplane->store, (uint32_t)mgmt->stalled_member));
+    }
+    mgmt->stalled_member = stats.stalled_member;
+}
+
 static void
 tick_second(struct mgmt *mgmt, int64_t now_ms)
 {
@@ -280,6 +301,7 @@ tick_second(struct mgmt *mgmt, int64_t now_ms)
     dataplane_refresh(mgmt->dataplane);
     ethernet_tick_second(mgmt);
     look_for_stalled(mgmt);
+    look_for_stalled_member(mgmt);
     mgmt->second_ms = now_ms;
 }
 
@@ -355,6 +377,7 @@ mgmt_serve(struct mgmt *mgmt)
 
         mail_sleep_begin(&mgmt->dataplane->mgmt_waker);
         bool took = take_mail(mgmt); /* posted before the flag could be seen */
+        took = ctl_keys_walk(mgmt) || took;
         loop_turn(&mgmt->loop, took ? 0 : busy ? TICK_MS : TICK_IDLE_MS);
         mail_sleep_end(&mgmt->dataplane->mgmt_waker);
         take_mail(mgmt);
@@ -382,6 +405,10 @@ mgmt_close(struct mgmt *mgmt)
     answers_close(&mgmt->answers);
     metrics_close(&mgmt->metrics);
     ethernet_close(mgmt);
+    if (mgmt->store_member != NULL) {
+        store_online(mgmt->store_member);
+        store_leave(mgmt->store_member);
+    }
     dataplane_close(mgmt->dataplane);
     free(mgmt->written);
 }
@@ -406,7 +433,7 @@ mgmt_run(struct mgmt *mgmt)
 {
     char why[1024] = "";
 
-    mgmt->stalled_lcore = -1;
+    mgmt->stalled_lcore = mgmt->stalled_member = -1;
     mgmt->ctl_listener.fd = -1;
     log_open(mgmt->settings->log_level);
     mgmt_raise_file_limit(mgmt->settings);

@@ -25,6 +25,7 @@ struct mgmt {
     size_t override_count;
     struct settings *written; /* what file and overrides said at the start, "auto" still undecided */
     struct dataplane *dataplane;
+    struct store_member *store_member; /* its own place, offline between steps; NULL until it is needed */
     enum mgmt_state state;
     int64_t begun_ms, ready_ms, drain_begun_ms; /* monotonic */
 
@@ -40,6 +41,7 @@ struct mgmt {
     char ctl_path[PATHS_SOCKET_BYTES], unix_path[PATHS_SOCKET_BYTES]; /* "" for none */
     bool stop_now;                                                    /* a second signal */
     int32_t stalled_lcore;                                            /* -1: none */
+    int32_t stalled_member;                                           /* of the store, as it was last named; -1: none */
     uint64_t loops_seen[LIMIT_LCORES];
     uint32_t idle_ticks;
     int64_t ticked_ms, second_ms, watchdog_ms;

@@ -273,19 +273,31 @@ static int
 run_memory(const struct options *options)
 {
     static const struct {
-        const char *key, *help;
+        const char *key;
+        enum column_kind kind;
+        const char *help;
     } rows[] = {
-        { "reserve_bytes", "address range, memory.reserve" },
-        { "limit_bytes", "cap, memory.limit" },
-        { "populated_bytes", "pages at hand: what the kernel has given" },
-        { "huge_page_bytes", "of these in huge pages" },
-        { "free_page_bytes", "populated, not in use yet" },
-        { "used_bytes", "in blocks handed out" },
-        { "slack_bytes", "free blocks inside pages in use" },
-        { "record_bytes", "keys and values" },
-        { "index_bytes", "the index" },
-        { "limbo_bytes", "removed, until every lcore has turned" },
-        { "output_bytes", "replies not yet read" },
+        { "record_bytes", COLUMN_BYTES, "keys and values" },
+        { "index_bytes", COLUMN_BYTES, "the index" },
+        { "limbo_bytes", COLUMN_BYTES, "removed, until every lcore has turned" },
+        { "session_bytes", COLUMN_BYTES, "buffers of sessions, channels" },
+        { "slack_bytes", COLUMN_BYTES, "free blocks inside pages in use" },
+        { "free_page_bytes", COLUMN_BYTES, "pages at hand, not in use" },
+        { "overhead_bytes", COLUMN_BYTES, "what members and pages need for themselves" },
+        { "total_bytes", COLUMN_BYTES, "all of these: what the limit bounds" },
+        { "limit_bytes", COLUMN_BYTES, "cap, memory.limit" },
+        { "kept_bytes", COLUMN_BYTES, "of it, for commands that shrink" },
+        { "reserve_bytes", COLUMN_BYTES, "address range, memory.reserve" },
+        { "huge_page_bytes", COLUMN_BYTES, "in huge pages" },
+        { "output_bytes", COLUMN_BYTES, "replies not yet read" },
+        { "fragmentation", COLUMN_TEXT, "pages in use over what is used of them" },
+        { "keys", COLUMN_EXACT, "keys that exist" },
+        { "policy", COLUMN_TEXT, "which keys go when memory is short, memory.policy" },
+        { "evicted_keys", COLUMN_EXACT, "keys that went so" },
+        { "moved_records", COLUMN_EXACT, "records moved out of sparse pages" },
+        { "emptied_pages", COLUMN_EXACT, "pages that came back so" },
+        { "page_misses", COLUMN_EXACT, "times no populated page was at hand" },
+        { "stalled_member", COLUMN_TEXT, "who keeps removed memory from being freed" },
     };
     json_t *result = call(options, "memory", NULL);
     char cell[CELL_BYTES];
@@ -294,12 +306,15 @@ run_memory(const struct options *options)
         return print_json(result);
     }
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-        printf("%-16s %12s  %s\n", rows[i].key, cell_print(json_object_get(result, rows[i].key), COLUMN_BYTES, cell),
-               rows[i].help);
+        const json_t *value = json_object_get(result, rows[i].key);
+        snprintf(cell, sizeof(cell), "-");
+        if (json_is_real(value)) {
+            snprintf(cell, sizeof(cell), "%.2f", json_real_value(value));
+        } else if (!json_is_null(value)) {
+            cell_print(value, rows[i].kind, cell);
+        }
+        printf("%-16s %12s  %s\n", rows[i].key, cell, rows[i].help);
     }
-    printf("%-16s %12.0f  %s\n", "keys", get_number(result, "keys"), "keys that exist");
-    printf("%-16s %12.0f  %s\n", "page_misses", get_number(result, "page_misses"),
-           "times no populated page was at hand");
     json_decref(result);
     return EXIT_GOOD;
 }
@@ -397,6 +412,7 @@ static const struct command {
     { "slowlog", slowlog_run, TAKES_LIMIT | TAKES_FULL, "[-l] [--limit N]",
       "requests that took long, waiting included" },
     { "keys hot", keys_hot_run, TAKES_LIMIT | TAKES_SECONDS, "[--seconds N] [--limit N]", "the keys asked for most" },
+    { "keys big", keys_big_run, TAKES_LIMIT, "[--limit N]", "the largest keys of each type" },
     { "log", run_log, TAKES_LIMIT, "[--limit N]", "the last records of the log" },
     { "memory", run_memory, 0, "", "where memory went" },
     { "config show", config_show_run, TAKES_FULL, "[-l]", "settings and where they come from" },

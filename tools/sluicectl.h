@@ -127,6 +127,7 @@ void latency_print(const json_t *result, bool bars, bool all_percentiles);
 /* ---- sluicectl_keys.c ---- */
 
 int slowlog_run(const struct options *options);
+int keys_big_run(const struct options *options);
 int keys_hot_run(const struct options *options);
 
 /* ---- sluicectl_top.c ---- */

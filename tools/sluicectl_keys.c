@@ -67,6 +67,36 @@ slowlog_run(const struct options *options)
 }
 
 int
+keys_big_run(const struct options *options)
+{
+    static const struct column columns[] = { { "BYTES", "bytes", COLUMN_BYTES },
+                                             { "VALUE", "value_bytes", COLUMN_EXACT },
+                                             { "TTL", "ttl_s", COLUMN_SECONDS },
+                                             { "KEY", "key", COLUMN_TEXT } };
+    json_t *args = options->limit == UINT64_MAX ? NULL : json_pack("{s:I}", "limit", (json_int_t)options->limit);
+    struct options longer = *options;
+    json_t *result, *type;
+    size_t at;
+
+    longer.timeout_s += 600; /* 100 million keys take some minutes */
+    result = call(&longer, "keys big", args);
+    if (options->json) {
+        return print_json(result);
+    }
+    json_array_foreach(json_object_get(result, "types"), at, type)
+    {
+        char bytes[CELL_BYTES];
+        printf("%s%s: %.0f keys, %s\n", at == 0 ? "" : "\n", get_text(type, "type"), get_number(type, "keys"),
+               cell_print(json_object_get(type, "bytes"), COLUMN_BYTES, bytes));
+        if (json_array_size(json_object_get(type, "top")) > 0) {
+            table_print(json_object_get(type, "top"), columns, ARRAY_COUNT(columns), "");
+        }
+    }
+    json_decref(result);
+    return EXIT_GOOD;
+}
+
+int
 keys_hot_run(const struct options *options)
 {
     static const struct column columns[] = { { "SHARE", "share", COLUMN_SHARE },

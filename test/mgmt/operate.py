@@ -145,6 +145,7 @@ class Planted(unittest.TestCase):
         with self.server.connect() as client:
             asking = subprocess.Popen([SLUICECTL, "-S", self.server.ctl_path, "-j", "keys", "hot", "--seconds", "1"],
                                       stdout=subprocess.PIPE, text=True)
+            time.sleep(0.3)
             busy = subprocess.run([SLUICECTL, "-S", self.server.ctl_path, "keys", "hot", "--seconds", "0"],
                                   capture_output=True, text=True)
             cold = 0
@@ -166,6 +167,37 @@ class Planted(unittest.TestCase):
         self.assertIn(busy.returncode, (0, 1))  # 1: it came while the other one counted
         self.assertIn("no request had a key", self.ctl("keys", "hot", "--seconds", "0"))
         self.assertIn("from 0 to 60", self.ctl("keys", "hot", "--seconds", "61", status=1))
+
+    def test_a_big_key_is_named_with_its_size(self):
+        def ask(client, *words):
+            client.sendall(b"*%d\r\n" % len(words) + b"".join(b"$%d\r\n%s\r\n" % (len(word), word) for word in words))
+            return client.recv(100)
+
+        with self.server.connect() as client:
+            for i in range(3000):
+                ask(client, b"SET", b"small%d" % i, b"x" * 100)
+            ask(client, b"SET", b"large", b"x" * 500000)
+            ask(client, b"SET", b"middle", b"x" * 40000, b"EX", b"1000")
+            for i in range(50):
+                ask(client, b"HSET", b"bighash", b"field%d" % i, b"y" * 200)
+            ask(client, b"HSET", b"smallhash", b"f", b"v")
+            ask(client, b"ZADD", b"scores", b"1", b"m")
+            result = json.loads(self.ctl("-j", "keys", "big", "--limit", "2"))
+            types = {row["type"]: row for row in result["types"]}
+            self.assertEqual([row["key"] for row in types["string"]["top"]], ["large", "middle"])
+            self.assertEqual(types["string"]["top"][0]["value_bytes"], 500000)
+            self.assertIsNone(types["string"]["top"][0]["ttl_s"])
+            self.assertAlmostEqual(types["string"]["top"][1]["ttl_s"], 1000, delta=30)
+            self.assertEqual(types["string"]["keys"], 3002)
+            self.assertEqual([row["key"] for row in types["hash"]["top"]], ["bighash", "smallhash"])
+            self.assertEqual((types["hash"]["keys"], types["zset"]["keys"]), (2, 1))
+            text = self.ctl("keys", "big")
+            self.assertRegex(text, r"(?m)^string: 3002 keys, ")
+            self.assertRegex(text, r"(?m)^ *488 KiB +500000 +- +large$")
+            self.assertEqual(self.ctl("keys", "big", "--limit", "0").count("large"), 0)
+            self.assertIn("from 0 to 100", self.ctl("keys", "big", "--limit", "101", status=1))
+            self.assertEqual(ask(client, b"FLUSHALL"), b"+OK\r\n")
+            self.assertEqual([row["keys"] for row in json.loads(self.ctl("-j", "keys", "big"))["types"]], [0, 0, 0])
 
     def test_a_subscriber_that_does_not_read_is_seen(self):
         with self.server.connect() as slow, self.server.connect() as publisher:
