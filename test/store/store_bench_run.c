@@ -11,7 +11,7 @@
 /* ---- the turn of an lcore ---- */
 
 struct bench_lcore {
-    struct bench *bench;
+    _Alignas(2 * CACHE_LINE) struct bench *bench; /* no line is shared, nor the one fetched with it */
     const struct bench_row *row;
     struct store_member *member;
     uint32_t index;
