@@ -9,6 +9,7 @@
 struct dataplane_live {
     _Alignas(CACHE_LINE) _Atomic uint32_t idle; /* enum idle_policy */
     _Atomic uint32_t burst;                     /* requests decoded before the first executes */
+    _Atomic bool leaving;                       /* no new sessions */
     _Atomic bool histograms;                    /* service and residence times are recorded */
     _Atomic uint64_t slow_cycles; /* a request that takes longer, waiting included, goes to the slow log */
     _Atomic uint64_t clients, slow_consumer_bytes;

@@ -148,7 +148,8 @@ session_open(struct session *session, struct lcore *lcore, struct port *port)
 {
     struct dataplane *dataplane = lcore->dataplane;
     if (lcore->session_count >= LIMIT_SESSIONS_PER_LCORE ||
-        load_relaxed(&dataplane->sessions) >= load_relaxed(&dataplane->live.clients)) {
+        load_relaxed(&dataplane->sessions) >= load_relaxed(&dataplane->live.clients) ||
+        load_relaxed(&dataplane->live.leaving)) {
         counter_add(&lcore->counters->sessions_refused, 1);
         return false;
     }

@@ -195,7 +195,7 @@ ctl_keys_hot(struct ctl_request *request)
         !ctl_arg_uint(request, "limit", HOT_KEYS_MOST, &limit)) {
         return CTL_DONE;
     }
-    if (request->mgmt->state != MGMT_RUN) {
+    if (!mgmt_serves(request->mgmt)) {
         return ctl_fail(request, "the appliance is %s", mgmt_state_text(request->mgmt));
     }
     struct hot_job *job = calloc(1, sizeof(*job));

@@ -93,7 +93,7 @@ ctl_sessions(struct ctl_request *request)
     if (!ctl_arg_uint(request, "limit", CTL_SESSIONS_MOST, &limit)) {
         return CTL_DONE;
     }
-    if (request->mgmt->state != MGMT_RUN) {
+    if (!mgmt_serves(request->mgmt)) {
         return ctl_fail(request, "the appliance is %s", mgmt_state_text(request->mgmt));
     }
     struct sessions_job *job = calloc(1, sizeof(*job));

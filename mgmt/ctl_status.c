@@ -229,6 +229,19 @@ ctl_config_set(struct ctl_request *request)
 }
 
 enum ctl_result
+ctl_drain(struct ctl_request *request)
+{
+    struct mgmt *mgmt = request->mgmt;
+    char by[64];
+
+    who_asks(request, by);
+    mgmt_leave(mgmt, by);
+    request->result = json_pack("{s:s,s:i}", "state", mgmt_state_text(mgmt), "sessions",
+                                (int)load_relaxed(&mgmt->dataplane->sessions));
+    return CTL_DONE;
+}
+
+enum ctl_result
 ctl_shutdown(struct ctl_request *request)
 {
     char by[64];

@@ -42,6 +42,7 @@
     X(DOCTOR, "doctor", READ, "", ctl_doctor, "what of this host keeps the appliance from its best, with remedies")    \
     X(METRICS, "metrics", READ, "", ctl_metrics, "every number as an OpenMetrics page")                                \
     X(VERSION, "version", READ, "", ctl_version, "the appliance's version")                                            \
+    X(DRAIN, "drain", CHANGE, "", ctl_drain, "takes no new sessions and turns not ready; those that are there go on")  \
     X(SHUTDOWN, "shutdown", CHANGE, "", ctl_shutdown, "drains and ends the appliance, as SIGTERM does")
 
 /* latency: buckets of the histograms, as HdrHistogram counts them. */

@@ -31,6 +31,12 @@
 /* ---- what others ask ---- */
 
 bool
+mgmt_serves(const struct mgmt *mgmt)
+{
+    return mgmt->state == MGMT_RUN || mgmt->state == MGMT_LEAVE;
+}
+
+bool
 mgmt_is_ready(const struct mgmt *mgmt)
 {
     return mgmt->state == MGMT_RUN && mgmt->stalled_lcore < 0;
@@ -39,7 +45,7 @@ mgmt_is_ready(const struct mgmt *mgmt)
 const char *
 mgmt_state_text(const struct mgmt *mgmt)
 {
-    static const char *const texts[] = { "booting", "running", "draining", "stopped" };
+    static const char *const texts[] = { "booting", "running", "leaving", "draining", "stopped" };
     return texts[mgmt->state];
 }
 
@@ -347,16 +353,30 @@ mgmt_tick(struct mgmt *mgmt, uint64_t watchdog_ms)
 }
 
 void
-mgmt_shutdown(struct mgmt *mgmt, const char *by)
+mgmt_leave(struct mgmt *mgmt, const char *by)
 {
     if (mgmt->state != MGMT_RUN) {
+        return;
+    }
+    log_info("%s: no new sessions; those that are there go on", by);
+    mgmt->state = MGMT_LEAVE;
+    store_relaxed(&mgmt->dataplane->live.leaving, true); /* see live.h: on the ports that lcores accept on */
+    streams_stop(&mgmt->streams);
+}
+
+void
+mgmt_shutdown(struct mgmt *mgmt, const char *by)
+{
+    if (!mgmt_serves(mgmt)) {
         return;
     }
     log_info("%s: no new connections, ending within %.1f s", by, (double)mgmt->settings->drain_time / 1000);
     mgmt->state = MGMT_DRAIN;
     mgmt->drain_begun_ms = loop_now_ms();
     notify_send("STOPPING=1");
-    streams_stop(&mgmt->streams);
+    if (mgmt->streams.loop != NULL) {
+        streams_stop(&mgmt->streams);
+    }
     dataplane_drain(mgmt->dataplane);
 }
 

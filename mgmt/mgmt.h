@@ -14,6 +14,7 @@
 enum mgmt_state {
     MGMT_BOOT,
     MGMT_RUN,
+    MGMT_LEAVE,  /* `drain`: no new sessions, those that are there go on until they leave */
     MGMT_DRAIN,  /* SIGTERM or `shutdown`: no new sessions, lcores finish */
     MGMT_STOPPED /* every lcore has stopped */
 };
@@ -51,12 +52,16 @@ struct mgmt {
 /* Open everything, serve until told to stop, drain, close. Returns the program's exit status. */
 int mgmt_run(struct mgmt *mgmt);
 
-/* Begin to drain, as SIGTERM does. */
+/* Take no new sessions and turn not ready; the rest goes on. Nothing when it does already. */
+void mgmt_leave(struct mgmt *mgmt, const char *by);
+/* Begin to end, as SIGTERM does. */
 void mgmt_shutdown(struct mgmt *mgmt, const char *by);
 
 /* Descriptors for every session; what the hard limit does not allow is logged, not refused. */
 void mgmt_raise_file_limit(const struct settings *settings);
-/* Every lcore turns and none drains. */
+/* Requests are executed. */
+bool mgmt_serves(const struct mgmt *mgmt);
+/* Every lcore turns, none drains, and new sessions are taken. */
 bool mgmt_is_ready(const struct mgmt *mgmt);
 const char *mgmt_state_text(const struct mgmt *mgmt);
 /* The clock that stamps are made from: "tsc", "cntvct" or "shared counter". */

@@ -202,6 +202,7 @@ streams_stop(struct streams *streams)
         close(streams->held_fd);
         streams->held_fd = -1;
     }
+    streams->loop = NULL;
 }
 
 void

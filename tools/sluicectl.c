@@ -17,6 +17,7 @@ enum option_flag {
     TAKES_SAVE = 1 << 8,
     TAKES_CAPTURE = 1 << 9,
     TAKES_SECONDS = 1 << 10,
+    TAKES_WAIT = 1 << 11,
 };
 
 /* ---- commands ---- */
@@ -365,6 +366,36 @@ run_version(const struct options *options)
     return EXIT_GOOD;
 }
 
+/* With --wait: until the last session has left, at most the timeout. */
+static int
+run_drain(const struct options *options)
+{
+    struct timespec until, pause = { .tv_nsec = 50000000 };
+    json_t *result = call(options, "drain", NULL);
+    double left = get_number(result, "sessions");
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    timespec_add(&until, options->timeout_s);
+    while (options->wait && left > 0) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (now.tv_sec > until.tv_sec || (now.tv_sec == until.tv_sec && now.tv_nsec >= until.tv_nsec)) {
+            break;
+        }
+        nanosleep(&pause, NULL);
+        json_decref(result);
+        result = call(options, "drain", NULL);
+        left = get_number(result, "sessions");
+    }
+    if (options->json) {
+        print_json(result);
+    } else {
+        printf("%s, %.0f sessions are left\n", get_text(result, "state"), left);
+        json_decref(result);
+    }
+    return options->wait && left > 0 ? EXIT_BAD : EXIT_GOOD;
+}
+
 static int
 run_shutdown(const struct options *options)
 {
@@ -423,6 +454,7 @@ static const struct command {
     { "config check", config_check_run, TAKES_WORD, "[FILE]", "say what is wrong in a settings file" },
     { "metrics", run_metrics, 0, "", "every number as an OpenMetrics page" },
     { "doctor", run_doctor, 0, "", "what of the host should change; exit code 1 when anything should" },
+    { "drain", run_drain, TAKES_WAIT, "[--wait]", "take no new sessions; --wait: until the last has left" },
     { "shutdown", run_shutdown, TAKES_NO_WAIT, "[--no-wait]", "drain, end, and wait for the end" },
     { "version", run_version, 0, "", "versions of both sides" },
 };
@@ -502,6 +534,7 @@ enum {
     OPTION_DIFF,
     OPTION_LIMIT,
     OPTION_NO_WAIT,
+    OPTION_WAIT,
     OPTION_SECONDS,
     OPTION_PACKETS,
     OPTION_SNAP,
@@ -565,6 +598,9 @@ take_option(struct options *options, int option)
     case OPTION_SNAP:
         options->snap = parse_number(optarg);
         return TAKES_CAPTURE;
+    case OPTION_WAIT:
+        options->wait = true;
+        return TAKES_WAIT;
     case OPTION_VERSION:
         puts("sluicectl " SLUICE_VERSION);
         exit(EXIT_GOOD);
@@ -595,6 +631,7 @@ read_options(struct options *options, int argc, char **argv)
         { "diff", required_argument, NULL, OPTION_DIFF },
         { "limit", required_argument, NULL, OPTION_LIMIT },
         { "no-wait", no_argument, NULL, OPTION_NO_WAIT },
+        { "wait", no_argument, NULL, OPTION_WAIT },
         { "seconds", required_argument, NULL, OPTION_SECONDS },
         { "packets", required_argument, NULL, OPTION_PACKETS },
         { "snap", required_argument, NULL, OPTION_SNAP },

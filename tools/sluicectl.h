@@ -14,7 +14,7 @@ enum {
 struct options {
     const char *socket; /* NULL: decided by paths */
     double timeout_s;
-    bool json, all, full, hist, percentiles, watch, no_wait;
+    bool json, all, full, hist, percentiles, watch, no_wait, wait;
     double watch_s;
     const char *kind, *save, *diff;
     uint64_t lcore, limit;           /* UINT64_MAX: not given */

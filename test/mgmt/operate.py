@@ -289,6 +289,35 @@ class Live(unittest.TestCase):
         self.assertGreater(sleeps(), before)
 
 
+class Leave(unittest.TestCase):
+    ctl = Operate.ctl
+
+    def test_draining_takes_nobody_new_and_keeps_those_that_are_there(self):
+        with Server("ports=( { type = \"fabric\"; provider = \"net\"; } )") as self.server:
+            stays = self.server.connect()
+            stays.sendall(b"PING\r\n")
+            self.assertEqual(stays.recv(100), b"+PONG\r\n")
+            self.assertEqual(self.ctl("drain"), "leaving, 1 sessions are left\n")
+            with self.assertRaises(OSError):
+                self.server.connect()
+            self.assertEqual(self.ctl("ready", status=1), "")
+            stays.sendall(b"SET key value\r\nGET key\r\n")
+            answer = b""
+            while not answer.endswith(b"value\r\n"):
+                answer += stays.recv(100)
+            self.assertIn("leaving, not ready", self.ctl("status"))
+            self.assertEqual(len(json.loads(self.ctl("-j", "sessions"))["rows"]), 1)
+            self.assertEqual(self.ctl("-t", "0.3", "drain", "--wait", status=1), "")
+            leaving = subprocess.Popen([SLUICECTL, "-S", self.server.ctl_path, "drain", "--wait"], stdout=subprocess.PIPE,
+                                       text=True)
+            time.sleep(0.2)
+            self.assertIsNone(leaving.poll())
+            stays.close()
+            self.assertEqual(leaving.communicate(timeout=WAIT_S)[0], "leaving, 0 sessions are left\n")
+            self.assertEqual(leaving.returncode, 0)
+            self.assertEqual(self.ctl("shutdown"), "stopped\n")
+
+
 class Crash(unittest.TestCase):
     def test_a_crash_says_where_in_which_build_and_what_was_counted(self):
         if pathlib.Path(BUILD).name in ("asan", "tsan"):

@@ -154,8 +154,8 @@ every_command_answers_json_and_text(void)
         CTL_COMMANDS(NAME)
 #undef NAME
     };
-    static const char *const skipped[] = { "shutdown",   "sessions",      "sessions kill", "keys hot",    "keys big",
-                                           "config set", "config reload", "capture start", "capture stop" };
+    static const char *const skipped[] = { "shutdown", "drain",      "sessions",      "sessions kill", "keys hot",
+                                           "keys big", "config set", "config reload", "capture start", "capture stop" };
     for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
         if (is_in(names[i], skipped, ARRAY_COUNT(skipped))) {
             continue;
