@@ -103,6 +103,23 @@ json_t *result_difference(const json_t *now, const json_t *before);
 /* All rows as one, named "all". The caller's. */
 json_t *result_merged(const json_t *result);
 
+/* ---- sluicectl_show.c ---- */
+
+int status_run(const struct options *options);
+int ready_run(const struct options *options);
+int alive_run(const struct options *options);
+int stats_run(const struct options *options);
+int lcores_run(const struct options *options);
+int sessions_run(const struct options *options);
+int sessions_kill_run(const struct options *options);
+int log_run(const struct options *options);
+int memory_run(const struct options *options);
+int metrics_run(const struct options *options);
+int doctor_run(const struct options *options);
+int version_run(const struct options *options);
+int drain_run(const struct options *options);
+int shutdown_run(const struct options *options);
+
 /* ---- sluicectl_config.c ---- */
 
 /* ---- sluicectl_ports.c ---- */

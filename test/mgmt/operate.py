@@ -289,6 +289,34 @@ class Live(unittest.TestCase):
         self.assertGreater(sleeps(), before)
 
 
+class Completion(unittest.TestCase):
+    def complete(self, *words):
+        """What bash offers for the last of the words."""
+        script = ('source <("$0" completion) || exit 1; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _sluicectl; '
+                  'printf "%s\\n" "${COMPREPLY[@]}"')
+        done = subprocess.run(["bash", "-c", script, SLUICECTL, "sluicectl", *words], capture_output=True, text=True,
+                              timeout=WAIT_S)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return done.stdout.split()
+
+    def test_commands_second_words_options_and_settings_are_offered(self):
+        self.assertEqual(self.complete("s"), ["status", "stats", "sessions", "slowlog", "shutdown"])
+        self.assertEqual(self.complete("-S", "/x", "config", ""), ["show", "get", "set", "reload", "check"])
+        self.assertEqual(self.complete("keys", ""), ["hot", "big"])
+        self.assertEqual(self.complete("sessions", "k"), ["kill"])
+        self.assertEqual(self.complete("config", "set", "memory.l"), ["memory.limit"])
+        self.assertEqual(self.complete("config", "set", "--sa"), ["--save"])
+        self.assertEqual(self.complete("latency", "get", "--p"), ["--percentiles"])
+        self.assertNotIn("--percentiles", self.complete("stats", "--"))
+
+    def test_help_names_every_command_and_every_option(self):
+        shown = subprocess.run([SLUICECTL, "--help"], capture_output=True, text=True).stdout
+        for command in self.complete(""):
+            self.assertRegex(shown, rf"(?m)^ +(-\w, )?{re.escape(command)}\b" if command.startswith("--") else
+                             rf"(?m)^  {command}\b")
+        self.assertEqual([line for line in shown.splitlines() if len(line) > 100], [])
+
+
 class Leave(unittest.TestCase):
     ctl = Operate.ctl
 
