@@ -11,12 +11,12 @@ struct ethernet_device;
 #define FRAME_STACK_BYTES 64 /* of a frame that are the stack's own */
 
 enum frame_flag {
-    FRAME_IP_GOOD = 1 << 0, /* received: the device found the IPv4 header's checksum right */
-    FRAME_L4_GOOD = 1 << 1, /* received: and that of TCP */
-    FRAME_BAD = 1 << 2,     /* received: the device found one of them wrong */
-    FRAME_SUM_IP = 1 << 3,  /* to be sent: the device fills in the IPv4 header's checksum */
-    FRAME_SUM_TCP = 1 << 4, /* to be sent: and that of TCP; the field holds that of the pseudo header */
-    FRAME_SEGMENT = 1 << 5, /* to be sent: the device cuts the TCP payload into pieces of segment_bytes */
+    FRAME_IP_SUM_GOOD = 1 << 0, /* received: the device found the IPv4 header's checksum right */
+    FRAME_L4_SUM_GOOD = 1 << 1, /* received: and that of TCP */
+    FRAME_SUM_BAD = 1 << 2,     /* received: the device found one of them wrong */
+    FRAME_SUM_IP = 1 << 3,      /* to be sent: the device fills in the IPv4 header's checksum */
+    FRAME_SUM_TCP = 1 << 4,     /* to be sent: and that of TCP; the field holds that of the pseudo header */
+    FRAME_SEGMENT = 1 << 5,     /* to be sent: the device cuts the TCP payload into pieces of segment_bytes */
 };
 
 /* A frame in the device's memory. One that was received may be a chain of segments. */

@@ -29,8 +29,8 @@ flags_of(const struct rte_mbuf *mbuf)
     uint64_t l4 = mbuf->ol_flags & RTE_MBUF_F_RX_L4_CKSUM_MASK;
     bool bad = ip == RTE_MBUF_F_RX_IP_CKSUM_BAD || l4 == RTE_MBUF_F_RX_L4_CKSUM_BAD;
 
-    return (ip == RTE_MBUF_F_RX_IP_CKSUM_GOOD ? FRAME_IP_GOOD : 0) |
-           (l4 == RTE_MBUF_F_RX_L4_CKSUM_GOOD ? FRAME_L4_GOOD : 0) | (bad ? FRAME_BAD : 0);
+    return (ip == RTE_MBUF_F_RX_IP_CKSUM_GOOD ? FRAME_IP_SUM_GOOD : 0) |
+           (l4 == RTE_MBUF_F_RX_L4_CKSUM_GOOD ? FRAME_L4_SUM_GOOD : 0) | (bad ? FRAME_SUM_BAD : 0);
 }
 
 /* A chain of mbufs as a chain of frames, each to be given back alone. */

@@ -90,16 +90,21 @@ device_configure(struct ethernet_device *device, const struct ethernet_config *c
         offloads_choose(device, &dev);
         rc = device_start(device);
     }
-    if (rc == 0 && config->has_mac) {
-        memcpy(mac.addr_bytes, config->mac, sizeof(mac.addr_bytes));
-        rc = rte_eth_dev_default_mac_addr_set(device->port, &mac);
-    }
     if (rc != 0) {
         snprintf(why, why_bytes,
                  "%s does not start with mtu %u, %u and %u descriptors: %s (%s); try other values, \"auto\" is 1500 "
                  "and 1024",
                  config->device, config->mtu, config->rx_descriptors, config->tx_descriptors, strerror(-rc),
                  eal_last_message());
+        return rc;
+    }
+    if (config->has_mac) {
+        memcpy(mac.addr_bytes, config->mac, sizeof(mac.addr_bytes));
+        rc = rte_eth_dev_default_mac_addr_set(device->port, &mac);
+    }
+    if (rc != 0) {
+        snprintf(why, why_bytes, "%s does not take a MAC address: %s; leave mac \"auto\"", config->device,
+                 strerror(-rc));
         return rc;
     }
     rte_eth_macaddr_get(device->port, &mac);

@@ -9,6 +9,7 @@
 #include <lwip/prot/ip4.h>
 #include <lwip/prot/tcp.h>
 #include <lwip/stats.h>
+#include <netif/ethernet.h>
 
 #define DATAGRAM_MAX 9216 /* of what comes in fragments */
 
@@ -105,10 +106,18 @@ frame_wrap(struct ethernet *ethernet, struct device_frame *frame)
 /* ---- receive ---- */
 
 /* The headers of a frame that is for us, read without trusting any length in it. */
-enum frame_kind { FRAME_OTHER, FRAME_TCP, FRAME_MALFORMED };
+enum frame_kind { FRAME_OTHER, FRAME_TCP, FRAME_MALFORMED, FRAME_FOREIGN };
+
+/* A device may show what is for others, and lwIP would answer it. */
+static bool
+is_for_us(const struct ethernet *ethernet, const struct eth_hdr *eth)
+{
+    return memcmp(&eth->dest, ethernet->netif.hwaddr, ETH_HWADDR_LEN) == 0 ||
+           memcmp(&eth->dest, &ethbroadcast, ETH_HWADDR_LEN) == 0;
+}
 
 static enum frame_kind
-frame_classify(const struct device_frame *frame, uint32_t *bucket)
+frame_classify(const struct ethernet *ethernet, const struct device_frame *frame, uint32_t *bucket)
 {
     const struct eth_hdr *eth = (const void *)frame->data;
     const struct ip_hdr *ip = (const void *)(frame->data + SIZEOF_ETH_HDR);
@@ -116,6 +125,9 @@ frame_classify(const struct device_frame *frame, uint32_t *bucket)
 
     if (frame->bytes < SIZEOF_ETH_HDR) {
         return FRAME_MALFORMED;
+    }
+    if (!is_for_us(ethernet, eth)) {
+        return FRAME_FOREIGN;
     }
     if (eth->type == PP_HTONS(ETHTYPE_ARP)) {
         return FRAME_OTHER;
@@ -154,18 +166,18 @@ frame_receive(struct ethernet *ethernet, struct device_frame *frame)
     if (capture_is_on(ethernet->capture)) {
         capture_put(ethernet->capture, cycles_now(), slice_of(frame->data, frame->bytes), bytes);
     }
-    enum frame_kind kind = frame_classify(frame, &bucket);
-    if (UNLIKELY(kind == FRAME_MALFORMED || (frame->flags & FRAME_BAD) || bytes > UINT16_MAX)) {
+    enum frame_kind kind = frame_classify(ethernet, frame, &bucket);
+    if (UNLIKELY(kind >= FRAME_MALFORMED || (frame->flags & FRAME_SUM_BAD) || bytes > UINT16_MAX)) {
         ethernet->stats.malformed += kind == FRAME_MALFORMED;
-        ethernet->stats.checksum_errors += kind != FRAME_MALFORMED && (frame->flags & FRAME_BAD);
+        ethernet->stats.checksum_errors += kind < FRAME_MALFORMED && (frame->flags & FRAME_SUM_BAD);
         ethernet->device_ops->give(ethernet->device, frame);
         return;
     }
     if (kind == FRAME_TCP) {
         stack_enter(ethernet, bucket);
     }
-    uint16_t unchecked = (frame->flags & FRAME_IP_GOOD ? NETIF_CHECKSUM_CHECK_IP : 0) |
-                         (frame->flags & FRAME_L4_GOOD ? NETIF_CHECKSUM_CHECK_TCP : 0);
+    uint16_t unchecked = (frame->flags & FRAME_IP_SUM_GOOD ? NETIF_CHECKSUM_CHECK_IP : 0) |
+                         (frame->flags & FRAME_L4_SUM_GOOD ? NETIF_CHECKSUM_CHECK_TCP : 0);
     NETIF_SET_CHECKSUM_CTRL(&ethernet->netif, ethernet->sum_flags & ~unchecked);
     struct pbuf *p = frame_wrap(ethernet, frame);
     if (ethernet->netif.input(p, &ethernet->netif) != ERR_OK) {
@@ -282,6 +294,8 @@ append_list(struct tcp_pcb **end, struct tcp_pcb *list)
 {
     *end = list;
     while (*end != NULL) {
+        struct ethernet_connection *connection = tcp_ext_arg_get(*end, 0);
+        connection->timeouts = (*end)->nrtx;
         end = &(*end)->next;
     }
     return end;
@@ -295,6 +309,7 @@ sort_list(struct ethernet *ethernet, struct tcp_pcb *list, bool time_wait)
         const struct ethernet_connection *connection = tcp_ext_arg_get(pcb, 0);
         struct stack_bucket *bucket = &ethernet->buckets[connection->bucket];
         struct tcp_pcb **head = time_wait ? &bucket->time_wait : &bucket->active;
+        ethernet->stats.retransmits += pcb->nrtx > connection->timeouts; /* lwIP counts only what dupacks ask for */
         list = pcb->next;
         pcb->next = *head;
         *head = pcb;
@@ -362,7 +377,7 @@ stack_count(const struct ethernet *ethernet, struct ethernet_stats *out)
     out->checksum_errors += lwip_stats.ip.chkerr + lwip_stats.tcp.chkerr + lwip_stats.icmp.chkerr;
     out->malformed += lwip_stats.ip.lenerr + lwip_stats.tcp.lenerr + lwip_stats.ip.opterr + lwip_stats.ip_frag.lenerr +
                       lwip_stats.etharp.lenerr + lwip_stats.etharp.proterr + lwip_stats.ip.proterr;
-    out->retransmits = lwip_stats.mib2.tcpretranssegs;
+    out->retransmits += lwip_stats.mib2.tcpretranssegs;
     out->resets_sent = lwip_stats.mib2.tcpoutrsts;
     out->connections = lwip_stats.memp[MEMP_TCP_PCB]->used;
     out->segments_used = lwip_stats.memp[MEMP_TCP_SEG]->used;

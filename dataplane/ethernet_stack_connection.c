@@ -191,6 +191,9 @@ connection_sent(void *argument, struct tcp_pcb *pcb, u16_t bytes)
 {
     struct ethernet_connection *connection = argument;
 
+    /* lwIP measures in ticks, so that a short round trip counts as none: neither the time-out nor what a repeated one
+     * doubles may be nothing. */
+    pcb->sv = MAX(pcb->sv, STACK_RTO_MIN);
     pcb->rto = MAX(pcb->rto, STACK_RTO_MIN);
     connection->acknowledged += bytes;
     if (connection->owner != NULL) {
@@ -259,6 +262,7 @@ connection_opening(u8_t id, struct tcp_pcb_listen *listener, struct tcp_pcb *pcb
     tcp_arg(pcb, connection);
     tcp_recv(pcb, connection_received);
     tcp_sent(pcb, connection_sent);
+    pcb->rto = pcb->sv = STACK_RTO_FIRST;
     tcp_nagle_disable(pcb);
     ip_set_option(pcb, SOF_KEEPALIVE);
     pcb->keep_idle = ethernet->config.keepalive_ms;
@@ -321,6 +325,9 @@ connection_write(struct ethernet_connection *connection, const struct iovec *pie
     }
     for (uint32_t i = 0; i < count; i++) {
         wanted += pieces[i].iov_len;
+    }
+    if (connection->written == 0) {
+        pcb->cwnd = MAX(pcb->cwnd, (tcpwnd_size_t)STACK_CWND_FIRST * pcb->mss);
     }
     uint32_t room = write_room(connection, again);
     if (wanted > room) {

@@ -20,8 +20,10 @@ static_assert(STACK_CONNECTIONS == LIMIT_SESSIONS_PER_LCORE + LIMIT_ETHERNET_HAL
 #define STACK_SLICES      100  /* the timers look at so many parts of the buckets in turn, one a ms */
 #define STACK_SLICE_MS    1
 #define STACK_RX_BURST    32
-#define STACK_RTO_MIN     3 /* of lwIP's ticks of 100 ms: a peer may delay its acknowledgement by 200 ms */
-#define STACK_SPARE_SHARE 8 /* nobody may hold more than this share of what is free */
+#define STACK_RTO_MIN     3  /* of lwIP's ticks of 100 ms: a peer may delay its acknowledgement by 200 ms */
+#define STACK_RTO_FIRST   10 /* before a round trip was measured: RFC 6298 */
+#define STACK_CWND_FIRST  10 /* segments: RFC 6928 */
+#define STACK_SPARE_SHARE 8  /* nobody may hold more than this share of what is free */
 
 enum connection_state {
     CONNECTION_FREE,
@@ -36,6 +38,7 @@ struct ethernet_connection {
     void *owner;
     uint64_t written, acknowledged; /* bytes given to lwIP, bytes that it no longer looks at */
     bool finished;
+    uint8_t timeouts; /* in a row, before its last look at the clock */
     uint32_t bucket;
     enum connection_state state;
     struct ethernet_connection *next, **link; /* of the list of its state: oldest first */

@@ -23,7 +23,8 @@ ambience_restore(const struct ambience *ambience)
     if (ambience->affinity_known) {
         (void)sched_setaffinity(0, sizeof(ambience->affinity), &ambience->affinity);
     }
-    for (int signal = 1; signal < NSIG; signal++) {
+    /* Real-time signals are nobody's: DPDK's tap driver takes one for what its device receives. */
+    for (int signal = 1; signal < SIGRTMIN; signal++) {
         if (ambience->actions[signal].sa_handler != SIG_ERR) {
             (void)sigaction(signal, &ambience->actions[signal], NULL); /* SIGKILL and SIGSTOP refuse, unchanged */
         }

@@ -402,7 +402,7 @@ ethernet_tick(struct port *base)
         port->listening = false;
         port->ops->listen(port->ethernet, false);
     }
-    port->ops->tick(port->ethernet, (uint64_t)((double)lcore->now_cycles * port->ms_per_cycle));
+    port->ops->tick(port->ethernet, port->now_base_ms + (uint64_t)((double)lcore->now_cycles * port->ms_per_cycle));
     counters_take(port);
 }
 

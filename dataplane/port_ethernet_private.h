@@ -25,6 +25,7 @@ struct ethernet_port {
     struct ethernet *ethernet;
     const struct port_settings *settings;
     double ms_per_cycle;
+    uint64_t now_base_ms; /* where time began; tests without a clock move it */
     uint32_t waiting_count;
     struct ethernet_session *waiting, **waiting_tail;
     bool listening;

@@ -59,7 +59,6 @@
 #define ARP_QUEUE_LEN                 8
 #define MEMP_NUM_ARP_QUEUE            256
 #define ETHARP_SUPPORT_STATIC_ENTRIES 0
-#define ETHARP_TRUST_IP_MAC           0
 
 /* ---- fragments: of pings only, TCP in fragments is dropped before it comes here ---- */
 #define IP_REASSEMBLY          1
@@ -72,33 +71,31 @@
 #define MEMP_NUM_FRAG_PBUF     16
 
 /* ---- TCP ---- */
-#define TCP_MSS                         8961 /* of the largest MTU; a connection's own is smaller */
-#define LWIP_WND_SCALE                  1
-#define TCP_RCV_SCALE                   3
-#define TCP_WND                         (256 * 1024)
-#define TCP_WND_UPDATE_THRESHOLD        (TCP_WND / 8)
-#define TCP_SND_BUF                     (256 * 1024)
-#define TCP_SND_QUEUELEN                1024
-#define TCP_SNDLOWAT                    (TCP_SND_BUF / 2)
-#define TCP_SNDQUEUELOWAT               (TCP_SND_QUEUELEN / 2)
-#define LWIP_DISABLE_TCP_SANITY_CHECKS  1 /* they want room for TCP_MSS in buffers of PBUF_POOL, which is not used */
-#define TCP_OVERSIZE                    0 /* everything is sent from where it lies */
-#define TCP_QUEUE_OOSEQ                 1
-#define TCP_OOSEQ_MAX_BYTES             TCP_WND
-#define TCP_OOSEQ_MAX_PBUFS             1
-#define TCP_OOSEQ_PBUFS_LIMIT(pcb)      ethernet_stack_ooseq_limit()
-#define LWIP_TCP_SACK_OUT               1
-#define LWIP_TCP_MAX_SACK_NUM           4
-#define LWIP_TCP_KEEPALIVE              1
-#define LWIP_TCP_PCB_NUM_EXT_ARGS       1
-#define TCP_LISTEN_BACKLOG              0 /* ethernet_stack_connection.c bounds half-open connections better */
-#define TCP_CALCULATE_EFF_SEND_MSS      1
-#define TCP_MSL                         5000
-#define TCP_TMR_INTERVAL                50 /* ms; retransmission counts in twice that */
-#define LWIP_TCP_RTO_TIME               1000
-#define LWIP_TCP_CALC_INITIAL_CWND(mss) ((tcpwnd_size_t)(10 * (mss))) /* RFC 6928 */
-#define LWIP_CALLBACK_API               1
-#define SO_REUSE                        0
+#define TCP_MSS                        8961 /* of the largest MTU; a connection's own is smaller */
+#define LWIP_WND_SCALE                 1
+#define TCP_RCV_SCALE                  3
+#define TCP_WND                        (256 * 1024)
+#define TCP_WND_UPDATE_THRESHOLD       (TCP_WND / 8)
+#define TCP_SND_BUF                    (256 * 1024)
+#define TCP_SND_QUEUELEN               1024
+#define TCP_SNDLOWAT                   (TCP_SND_BUF / 2)
+#define TCP_SNDQUEUELOWAT              (TCP_SND_QUEUELEN / 2)
+#define LWIP_DISABLE_TCP_SANITY_CHECKS 1 /* they want room for TCP_MSS in buffers of PBUF_POOL, which is not used */
+#define TCP_OVERSIZE                   0 /* everything is sent from where it lies */
+#define TCP_QUEUE_OOSEQ                1
+#define TCP_OOSEQ_MAX_BYTES            TCP_WND
+#define TCP_OOSEQ_MAX_PBUFS            1
+#define TCP_OOSEQ_PBUFS_LIMIT(pcb)     ethernet_stack_ooseq_limit()
+#define LWIP_TCP_SACK_OUT              1
+#define LWIP_TCP_MAX_SACK_NUM          4
+#define LWIP_TCP_KEEPALIVE             1
+#define LWIP_TCP_PCB_NUM_EXT_ARGS      1
+#define TCP_LISTEN_BACKLOG             0 /* ethernet_stack_connection.c bounds half-open connections better */
+#define TCP_CALCULATE_EFF_SEND_MSS     1
+#define TCP_MSL                        5000
+#define TCP_TMR_INTERVAL               50 /* ms; retransmission counts in twice that */
+#define LWIP_CALLBACK_API              1
+#define SO_REUSE                       0
 
 /* ---- statistics: the counters table takes them from here ---- */
 #define LWIP_STATS                    1
