@@ -4,6 +4,7 @@
 #include "mgmt/doctor_probe.h"
 #include <dirent.h>
 #include <limits.h>
+#include <linux/capability.h>
 #include <unistd.h>
 
 #define PROVIDER_SLOTS 16 /* of an endpoint that is only tried */
@@ -177,6 +178,97 @@ examine_place(struct doctor *doctor, const char *what, const char *device, int d
     doctor_remedy(finding, "give lcores.cpus CPUs of /sys/devices/system/node/node%d/cpulist", device_node);
 }
 
+/* ---- the card of an ethernet port ---- */
+
+/* "0000:00:06.0" of "0000:00:06.0" or "00:06.0"; false: it is a virtual device. */
+static bool
+pci_address(const char *device, char out[32])
+{
+    bool is_short = strlen(device) == 7 && device[2] == ':' && device[5] == '.';
+    bool is_long = strlen(device) == 12 && device[4] == ':' && device[7] == ':' && device[10] == '.';
+
+    snprintf(out, 32, "%s%.16s", is_short ? "0000:" : "", device);
+    return is_short || is_long;
+}
+
+static void
+examine_card(struct doctor *doctor, const char *device)
+{
+    char driver[DOCTOR_TEXT_BYTES] = "", address[32], text[DOCTOR_TEXT_BYTES];
+    struct doctor_finding *finding =
+        doctor_add(doctor, DOCTOR_GOOD, "card", "the port cannot be opened while the kernel has the card, or nobody");
+
+    pci_address(device, address);
+    doctor_wanted(finding, "a card bound to vfio-pci");
+    if (!doctor_read(doctor, text, "/sys/bus/pci/devices/%s/vendor", address)) {
+        finding->level = DOCTOR_WRONG;
+        doctor_found(finding, "no PCI device %s", address);
+        doctor_remedy(finding, "dpdk-devbind.py --status lists the cards; on EC2 attach a second ENA interface");
+        return;
+    }
+    doctor_link(doctor, driver, "/sys/bus/pci/devices/%s/driver", address);
+    bool bound = strcmp(driver, "vfio-pci") == 0;
+    finding->level = bound ? DOCTOR_GOOD : DOCTOR_WRONG;
+    doctor_found(finding, "%s is bound to %s", address, driver[0] == '\0' ? "no driver" : driver);
+    doctor_remedy(finding,
+                  "modprobe vfio-pci && dpdk-devbind.py -b vfio-pci %s; without an IOMMU first: echo 1 > "
+                  "/sys/module/vfio/parameters/enable_unsafe_noiommu_mode",
+                  address);
+    if (strcmp(text, "0x1d0f") == 0) { /* Amazon: ENA */
+        finding = doctor_add(doctor, DOCTOR_ADVICE, "ena llq",
+                             "without write combining ENA's low-latency queue costs throughput and latency");
+        doctor_found(finding, "no file says whether this vfio-pci maps with write combining; Debian's does not");
+        doctor_wanted(finding, "a vfio-pci with write combining");
+        doctor_remedy(
+            finding,
+            "patch vfio-pci as amzn-drivers' userspace/dpdk does, see the README's page; a patched one: leave this be");
+    }
+}
+
+static void
+examine_interface(struct doctor *doctor, const char *device)
+{
+    const char *iface = strstr(device, "iface=");
+    char name[32], text[DOCTOR_TEXT_BYTES];
+
+    if (strncmp(device, "net_af_packet", 13) != 0 || iface == NULL) {
+        return; /* taps are made by the port, files and rings need nothing */
+    }
+    snprintf(name, sizeof(name), "%.*s", (int)MIN(strcspn(iface + 6, ","), sizeof(name) - 1), iface + 6);
+    bool is_there = doctor_read(doctor, text, "/sys/class/net/%s/operstate", name);
+    bool is_up = is_there && strcmp(text, "down") != 0;
+    struct doctor_finding *finding = doctor_add(doctor, is_up ? DOCTOR_GOOD : DOCTOR_WRONG, "card",
+                                                "packets of an interface that is down go nowhere");
+    doctor_found(finding, is_there ? "interface %s is %s" : "no interface %s%.0s", name, text);
+    doctor_wanted(finding, "an interface that is up");
+    doctor_remedy(finding, "ip link set %s up", name);
+}
+
+static void
+examine_ethernet(struct doctor *doctor, const struct port_settings *port)
+{
+    char address[32], text[DOCTOR_TEXT_BYTES];
+    uint64_t bits = 0;
+
+    if (pci_address(port->device, address)) {
+        examine_card(doctor, port->device);
+        if (doctor_read(doctor, text, "/sys/bus/pci/devices/%s/numa_node", address)) {
+            examine_place(doctor, "card", address, atoi(text));
+        }
+        return;
+    }
+    examine_interface(doctor, port->device);
+    if (doctor_read(doctor, text, "/proc/self/status") && strstr(text, "CapEff:") != NULL) {
+        bits = strtoull(strstr(text, "CapEff:") + 7, NULL, 16);
+    }
+    bool may = (bits & (1ull << CAP_NET_RAW)) && (bits & (1ull << CAP_NET_ADMIN));
+    struct doctor_finding *finding = doctor_add(doctor, may ? DOCTOR_GOOD : DOCTOR_WRONG, "rights",
+                                                "packet sockets and taps are refused without them");
+    doctor_found(finding, may ? "CAP_NET_RAW and CAP_NET_ADMIN" : "not both CAP_NET_RAW and CAP_NET_ADMIN");
+    doctor_wanted(finding, "both");
+    doctor_remedy(finding, "AmbientCapabilities=CAP_NET_RAW CAP_NET_ADMIN in the unit, or setcap on the program");
+}
+
 static void
 examine_places(struct doctor *doctor)
 {
@@ -212,6 +304,8 @@ doctor_examine_devices(struct doctor *doctor)
     for (uint32_t i = 0; i < settings->port_count; i++) {
         if (settings->ports[i].type == PORT_FABRIC) {
             examine_provider(doctor, &settings->ports[i]);
+        } else {
+            examine_ethernet(doctor, &settings->ports[i]);
         }
     }
     if (!fabric) {

@@ -222,6 +222,69 @@ open_files_are_compared_with_clients_at_the_very_number(void)
 }
 
 static void
+ethernet_port(const char *device)
+{
+    settings.ports[0] = (struct port_settings){ .type = PORT_ETHERNET, .name = "ethernet" };
+    snprintf(settings.ports[0].device, sizeof(settings.ports[0].device), "%s", device);
+    settings.port_count = 1;
+    examine();
+    settings.port_count = 0;
+}
+
+static void
+host_link(const char *path, const char *target)
+{
+    char whole[PATH_MAX];
+
+    snprintf(whole, sizeof(whole), "%s%s", root, path);
+    unlink(whole);
+    CHECK(symlink(target, whole) == 0);
+}
+
+static void
+a_card_that_the_kernel_has_is_wrong_and_vfio_is_right(void)
+{
+    ethernet_port("00:06.0");
+    CU_ASSERT(is_level("card", DOCTOR_WRONG));
+    CU_ASSERT_PTR_NOT_NULL(strstr(finding_of("card")->found, "no PCI device 0000:00:06.0"));
+    host_file("/sys/bus/pci/devices/0000:00:06.0/vendor", "0x1d0f");
+    host_file("/sys/bus/pci/devices/0000:00:06.0/numa_node", "1");
+    ethernet_port("0000:00:06.0");
+    CU_ASSERT(is_level("card", DOCTOR_WRONG));
+    CU_ASSERT_PTR_NOT_NULL(strstr(finding_of("card")->found, "bound to no driver"));
+    host_link("/sys/bus/pci/devices/0000:00:06.0/driver", "../../../../bus/pci/drivers/ena");
+    ethernet_port("00:06.0");
+    CU_ASSERT(is_level("card", DOCTOR_WRONG));
+    CU_ASSERT_PTR_NOT_NULL(strstr(finding_of("card")->found, "bound to ena"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(finding_of("card")->remedy, "dpdk-devbind.py -b vfio-pci 0000:00:06.0"));
+    host_link("/sys/bus/pci/devices/0000:00:06.0/driver", "../../../../bus/pci/drivers/vfio-pci");
+    ethernet_port("00:06.0");
+    CU_ASSERT(is_level("card", DOCTOR_GOOD));
+    CU_ASSERT(is_level("numa", DOCTOR_ADVICE)); /* lcores are on node 0 */
+    CU_ASSERT(is_level("ena llq", DOCTOR_ADVICE));
+    host_file("/sys/bus/pci/devices/0000:00:06.0/numa_node", "0");
+    ethernet_port("00:06.0");
+    CU_ASSERT(is_level("numa", DOCTOR_GOOD));
+}
+
+static void
+an_interface_must_be_up_and_may_be_opened(void)
+{
+    host_file("/proc/self/status", "Name: x\nCapEff:\t0000000000002000");
+    ethernet_port("net_af_packet0,iface=v1,qpairs=1");
+    CU_ASSERT(is_level("card", DOCTOR_WRONG));
+    CU_ASSERT_STRING_EQUAL(finding_of("card")->found, "no interface v1");
+    CU_ASSERT(is_level("rights", DOCTOR_WRONG)); /* CAP_NET_RAW alone */
+    host_file("/sys/class/net/v1/operstate", "down");
+    ethernet_port("net_af_packet0,iface=v1");
+    CU_ASSERT(is_level("card", DOCTOR_WRONG));
+    host_file("/sys/class/net/v1/operstate", "unknown"); /* what a tap says that works */
+    host_file("/proc/self/status", "Name: x\nCapEff:\t0000000000003000");
+    ethernet_port("net_af_packet0,iface=v1");
+    CU_ASSERT(is_level("card", DOCTOR_GOOD) && is_level("rights", DOCTOR_GOOD));
+}
+
+static void
 settings_of_another_host_come_first(void)
 {
     doctor = (struct doctor){ .root = root, .settings = &settings, .elsewhere = "no CPU 47 here" };
@@ -272,6 +335,8 @@ main(void)
     CU_ADD_TEST(suite, efa_without_a_device_is_wrong_and_says_how_to_get_one);
     CU_ADD_TEST(suite, small_memlock_is_wrong_where_a_fabric_port_needs_it);
     CU_ADD_TEST(suite, open_files_are_compared_with_clients_at_the_very_number);
+    CU_ADD_TEST(suite, a_card_that_the_kernel_has_is_wrong_and_vfio_is_right);
+    CU_ADD_TEST(suite, an_interface_must_be_up_and_may_be_opened);
     CU_ADD_TEST(suite, settings_of_another_host_come_first);
     CU_ADD_TEST(suite, text_fits_80_columns_and_keeps_every_word);
     CU_ADD_TEST(suite, more_findings_than_fit_end_the_list_without_overflow);
