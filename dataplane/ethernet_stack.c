@@ -289,6 +289,27 @@ stack_enter(struct ethernet *ethernet, uint32_t bucket)
     return before;
 }
 
+/* A segment that dupacks asked for, and that a closed window then held back, waits before those that were sent. When
+ * time asks for all of them lwIP puts them before it, and it is never sent: they must be in order before that. */
+static void
+mend_order(struct tcp_pcb *pcb)
+{
+    struct tcp_seg **at = &pcb->unacked;
+
+    if (LIKELY(pcb->unsent == NULL || pcb->unacked == NULL || pcb->rtime + 1 < pcb->rto)) {
+        return;
+    }
+    while (*at != NULL && pcb->unsent != NULL) {
+        struct tcp_seg *held = pcb->unsent;
+        if (TCP_SEQ_LT(lwip_ntohl(held->tcphdr->seqno), lwip_ntohl((*at)->tcphdr->seqno))) {
+            pcb->unsent = held->next;
+            held->next = *at;
+            *at = held;
+        }
+        at = &(*at)->next;
+    }
+}
+
 static struct tcp_pcb **
 append_list(struct tcp_pcb **end, struct tcp_pcb *list)
 {
@@ -296,6 +317,7 @@ append_list(struct tcp_pcb **end, struct tcp_pcb *list)
     while (*end != NULL) {
         struct ethernet_connection *connection = tcp_ext_arg_get(*end, 0);
         connection->timeouts = (*end)->nrtx;
+        mend_order(*end);
         end = &(*end)->next;
     }
     return end;

@@ -203,6 +203,41 @@ what_is_lost_is_sent_again(void)
     stop();
 }
 
+/* Dupacks ask for the first segment while the window is shut; later it opens. */
+static void
+a_window_that_shuts_on_segments_in_flight_loses_none(void)
+{
+    struct peer peer;
+    char request[9000];
+
+    start();
+    connect_peer(&peer, 40000);
+    size_t used = (size_t)sprintf(request, "*2\r\n$4\r\nECHO\r\n$8000\r\n");
+    memset(request + used, 'e', 8000);
+    memcpy(request + used + 8000, "\r\n", 2);
+    peer.silent = true;
+    for (size_t at = 0; at < used + 8002; at += 1460) {
+        peer_send(&rig, &peer, 0, request + at, MIN(1460, used + 8002 - at));
+    }
+    rig.link->drop_out = 1000;
+    wire_turns(&rig, 10);
+    rig.link->drop_out = 0;
+    peer.window = 0;
+    for (int i = 0; i < 5; i++) { /* the first one with data: it shuts the window */
+        peer_send(&rig, &peer, 0, "P", i == 0);
+    }
+    wire_wait_ms(&rig, 5000);
+    CU_ASSERT(peer.received_bytes <= 1460);
+    peer.window = 3072;
+    peer.silent = false;
+    peer_acknowledge(&rig, &peer);
+    wire_wait_ms(&rig, 20000);
+    CU_ASSERT_EQUAL(peer.received_bytes, 7 + 8000 + 2);
+    CU_ASSERT(memcmp(peer.received, "$8000\r\neee", 10) == 0);
+    peer_leave(&rig, &peer);
+    stop();
+}
+
 /* The peer acknowledges half of a segment: all of it may be sent again, so its memory must stay. */
 static void
 half_an_acknowledgement_frees_no_memory(void)
@@ -475,6 +510,7 @@ main(void)
     CU_ADD_TEST(suite, a_reset_ends_the_session_in_mid_request);
     CU_ADD_TEST(suite, a_closed_window_holds_one_segment_and_loses_nothing);
     CU_ADD_TEST(suite, what_is_lost_is_sent_again);
+    CU_ADD_TEST(suite, a_window_that_shuts_on_segments_in_flight_loses_none);
     CU_ADD_TEST(suite, half_an_acknowledgement_frees_no_memory);
     CU_ADD_TEST(suite, a_fin_that_stays_unanswered_shows_nobodys_memory);
     CU_ADD_TEST(suite, a_full_send_queue_delays_and_loses_nothing);
