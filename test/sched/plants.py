@@ -116,6 +116,8 @@ PLANTS = [
             "    assert")], "rebuild-helpers rebuild-write"),
     Plant("bucket-leaked", "store/rebuild.c", [("                index_blocks_retire(member, bucket, 1);\n", "")],
           "rebuild-grow"),
+    Plant("scan-without-forwarding", "store/scan.c",
+          [("while (UNLIKELY((link & LINK_FORWARDED) != 0)) {", "while (false) {")], "scan-clear scan-grow scan-grown"),
     # memory
     Plant("page-claim-relaxed", "store/memory.c",
           [("if (cas_acq_rel(&page->free[i], &bits, bits & ~(1ull << bit))) {",

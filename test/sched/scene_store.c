@@ -1,5 +1,7 @@
 #include "test/sched/scene_store.h"
+#include "store/evict.h"
 #include "store/rebuild.h"
+#include "store/scan.h"
 #include "store/store_layout.h"
 #include "store/sweep.h"
 #include "test/sched/scene_calls.h"
@@ -31,11 +33,14 @@ enum call_kind {
     CALL_RECLAIM,
     CALL_REBUILD,
     CALL_SWEEP,
+    CALL_SCAN,
+    CALL_EVICT,
     CALL_KINDS,
 };
 
-static const char *const call_words[CALL_KINDS] = { "get",   "set",  "add", "del",  "incr",    "expiring", "mget",
-                                                    "flush", "turn", "nap", "seal", "reclaim", "rebuild",  "sweep" };
+static const char *const call_words[CALL_KINDS] = { "get",     "set",   "add",  "del",  "incr", "expiring",
+                                                    "mget",    "flush", "turn", "nap",  "seal", "reclaim",
+                                                    "rebuild", "sweep", "scan", "evict" };
 static const enum keys_kind command_kinds[CALL_COMMANDS] = { KEYS_GET,  KEYS_SET, KEYS_SETNX, KEYS_DEL,
                                                              KEYS_INCR, KEYS_SET, KEYS_MGET,  KEYS_FLUSH };
 
@@ -48,6 +53,7 @@ static struct {
     char key_texts[KEYS][16];
     struct slice keys[KEYS];
     uint32_t segment;
+    uint32_t staying; /* keys, a bit each, that are there from before the threads to their end */
     struct linear *linear;
     struct keys_state initial;
     struct keys_operation history[SCHED_THREADS_MAX * SCENE_CALLS];
@@ -198,6 +204,33 @@ call_sweep(struct store_member *member)
     store_relaxed(&scene.store->sweep_ghosts, false);
 }
 
+/* A bit for each key met. */
+static uint32_t
+records_keys(const struct record **records, uint32_t count)
+{
+    uint32_t met = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t key = 0; key < KEYS; key++) {
+            met |= (uint32_t)slice_equal(record_key(records[i]), scene.keys[key]) << key;
+        }
+    }
+    return met;
+}
+
+static void
+call_scan(struct store_member *member)
+{
+    const struct record *records[SCAN_ROOM_LEAST];
+    struct scan_step step = { 0 };
+    uint32_t met = 0;
+    do {
+        step = scan_next(member, step.next, records, SCAN_ROOM_LEAST);
+        met |= records_keys(records, step.count);
+        store_quiesce(member);
+    } while (step.next != 0);
+    SCHED_EXPECT((scene.staying & ~met) == 0, "a scan met keys %#x, those that stayed are %#x", met, scene.staying);
+}
+
 static void
 call_run(struct store_member *member, const struct scene_call *call, uint64_t argument)
 {
@@ -224,6 +257,14 @@ call_run(struct store_member *member, const struct scene_call *call, uint64_t ar
     case CALL_SWEEP:
         call_sweep(member);
         break;
+    case CALL_SCAN:
+        call_scan(member);
+        break;
+    case CALL_EVICT:
+        store_relaxed(&scene.store->evict.policy, STORE_ALLKEYS_RANDOM);
+        store_relaxed(&scene.store->evict.wanted, 1);
+        evict_step(member);
+        break;
     default:
         command_call(member, call, argument);
     }
@@ -241,6 +282,29 @@ static struct scene_calls
 calls_parse(const char *text)
 {
     return scene_calls_parse(text, call_words, CALL_KINDS);
+}
+
+/* What of `keys` is still there when the calls are done; those that they add are not counted. */
+static uint32_t
+calls_spare(const struct scene_calls *calls, uint32_t keys)
+{
+    for (uint32_t i = 0; i < calls->count; i++) {
+        enum call_kind kind = (enum call_kind)calls->calls[i].word;
+        keys = kind == CALL_FLUSH || kind == CALL_EVICT ? 0 : keys;
+        keys &= kind == CALL_DEL || kind == CALL_EXPIRING ? ~(1u << calls->calls[i].letter) : ~0u;
+    }
+    return keys;
+}
+
+static uint32_t
+calls_leave(const struct scene_calls *calls)
+{
+    uint32_t keys = 0;
+    for (uint32_t i = 0; i < calls->count; i++) {
+        keys |= calls->calls[i].word == CALL_SET ? 1u << calls->calls[i].letter : 0;
+        keys = calls_spare(&(struct scene_calls){ { calls->calls[i] }, 1 }, keys);
+    }
+    return keys;
 }
 
 /* ---- the scene ---- */
@@ -355,6 +419,10 @@ scene_of_plan(const struct scene_plan *plan)
         threads++;
     }
     scene.before = calls_parse(plan->before);
+    scene.staying = calls_leave(&scene.before);
+    for (uint32_t i = 0; i < threads; i++) {
+        scene.staying = calls_spare(&scene.threads[i], scene.staying);
+    }
     if (scene.linear == NULL) {
         scene.linear = linear_open(CONFIGURATIONS);
     }

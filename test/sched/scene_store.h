@@ -14,7 +14,9 @@
  *   seal                       quiesces for the time it takes to seal what was retired
  *   reclaim                    gives back what every member has passed
  *   rebuild                    looks at the segment, and gives it the table that it needs
- *   sweep                      expired keys, ghosts and flushed records of it */
+ *   sweep                      expired keys, ghosts and flushed records of it
+ *   scan                       a walk that must meet every key that stays
+ *   evict                      one record or more, as when memory is short: for LOOSE scenes */
 struct scene_plan {
     const char *name;
     enum scene_mode {

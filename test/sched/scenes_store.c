@@ -43,6 +43,16 @@ static const struct scene_plan plans[] = {
       { "rebuild, get b, get a", "set a, add b, turn", "del a, get b, turn" } },
     { "rebuild-append", JUDGED, 1, 1, "set a, set u, set v, set w, set x, set y, set z, del z",
       { "rebuild, get b", "add b, get a", "add c, get b" } },
+    /* eviction */
+    { "evict-overwrite", LOOSE, 2, 1, "set a, set b", { "evict, nap, reclaim", "set a, get b, nap, get a" } },
+    { "evict-evict", LOOSE, 1, 1, "set a, set x, set y, set z", { "evict", "evict, add b", "del a" } },
+    { "evict-rebuild", LOOSE, 1, 1, "set a, set b, set z, del z", { "rebuild, nap, reclaim", "evict, nap, get a" } },
+    /* walks */
+    { "scan-overwrite", LOOSE, 2, 2, "set a, set b", { "scan", "set a, set b, add c" } },
+    { "scan-clear", LOOSE, 2, 1, "set a, set b, set z, del z", { "scan", "rebuild, set a, nap, reclaim" } },
+    { "scan-grow", LOOSE, 1, 1, FULL_BUCKET ", set a", { "scan", "rebuild, set b, nap, reclaim", "set a, del z" } },
+    { "scan-grown", LOOSE, 1, 1, FULL_BUCKET ", set a, rebuild, del u, del v, del w, del x",
+      { "scan", "rebuild, nap, reclaim", "set a, set t, nap" } },
     /* sweeps */
     { "ghost-sweep", JUDGED, 2, 1, "set z, del z, set a, del a", { "sweep, get a", "add a, get a", "del a" } },
     { "expired-sweep", JUDGED, 2, 1, "expiring a, set b", { "sweep, get a", "add a, get a", "incr a, add c" } },

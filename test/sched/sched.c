@@ -1,14 +1,11 @@
-/* Coroutines, and the two ways to choose among what may happen next. */
+/* Coroutines, and one execution after another. */
 #include "test/sched/sched_private.h"
 #include <stdarg.h>
 #include <sys/mman.h>
 
-#define STACK_BYTES   (256 * KIB)
-#define STEPS_MOST    200000 /* of one execution: more means that nothing moves on */
-#define CHOICES_MOST  8192   /* of one path of the exhaustive search */
-#define CHANGES_MOST  4      /* of priorities, in one execution */
-#define STEPS_TYPICAL 256    /* priorities change within so many steps, or eight times as many */
-#define SEAT_CHECK    0      /* runs begin() and check() */
+#define STACK_BYTES (256 * KIB)
+#define STEPS_MOST  200000 /* of one execution: more means that nothing moves on */
+#define SEAT_CHECK  0      /* runs begin() and check() */
 
 #if defined(__x86_64__)
 enum { SWITCH_WORDS = 8, SWITCH_ENTRY = 6 }; /* six registers, the return address, alignment */
@@ -25,132 +22,18 @@ struct thread {
     enum thread_state state;
     const _Atomic uint64_t *word; /* it waits until this is not 0 */
     const char *waits_for;
-    uint32_t priority;
     struct sched_sight sight;
-};
-
-/* Random: either a coin at each step, or priorities that change at a few steps (Burckhardt's PCT: few preemptions at
- * the right places find most bugs). */
-struct dice {
-    uint64_t state;
-    bool priorities;
-    uint32_t leave, stale; /* of 256 */
-    uint32_t changes[CHANGES_MOST];
-};
-
-/* Exhaustive: depth first over the choices of one execution. */
-struct choice {
-    uint16_t taken, count;
-};
-struct path {
-    struct choice choices[CHOICES_MOST];
-    uint32_t length, at;
-    uint32_t preemptions, stale_loads; /* left in this execution */
 };
 
 static struct sched {
     const struct sched_scene *scene;
-    bool inside, running, verbose, exhaustive, failed;
-    uint32_t seat, step, lowest_priority;
+    bool inside, running, verbose, failed;
+    uint32_t seat, step;
     uint64_t moment;
     void *main_stack_pointer;
     struct thread threads[SCHED_SEATS];
-    struct dice dice;
-    struct path path;
     char message[400];
 } sched;
-
-/* ---- choices ---- */
-
-static uint64_t
-dice_next(void)
-{
-    uint64_t *state = &sched.dice.state;
-    *state ^= *state >> 12;
-    *state ^= *state << 25;
-    *state ^= *state >> 27;
-    return *state * 2685821657736338717ull >> 11;
-}
-
-static bool
-dice_throw(uint32_t of_256)
-{
-    return dice_next() % 256 < of_256;
-}
-
-static void
-dice_begin(uint64_t seed)
-{
-    static const uint32_t leave[] = { 128, 64, 32, 12 }, stale[] = { 0, 16, 64, 160 };
-    sched.dice = (struct dice){ .state = (seed + 1) * 0x9e3779b97f4a7c15ull };
-    (void)dice_next();
-    sched.dice.priorities = dice_throw(128);
-    sched.dice.leave = leave[dice_next() % ARRAY_COUNT(leave)];
-    sched.dice.stale = stale[dice_next() % ARRAY_COUNT(stale)];
-    uint64_t within = dice_throw(128) ? STEPS_TYPICAL : 8 * STEPS_TYPICAL;
-    for (uint32_t i = 0; i < CHANGES_MOST; i++) {
-        sched.dice.changes[i] = (uint32_t)(dice_next() % within);
-    }
-    sched.lowest_priority = 1000;
-    for (uint32_t i = 1; i < SCHED_SEATS; i++) {
-        sched.threads[i].priority = 2000 + (uint32_t)(dice_next() % 1000);
-    }
-}
-
-static uint32_t
-path_choose(uint32_t count)
-{
-    struct path *path = &sched.path;
-    if (count == 1) {
-        return 0;
-    }
-    if (path->at == path->length) {
-        CHECK(path->length < CHOICES_MOST);
-        path->choices[path->length++] = (struct choice){ 0, (uint16_t)count };
-    }
-    CHECK(path->choices[path->at].count == count); /* else an execution depends on more than its choices */
-    return path->choices[path->at++].taken;
-}
-
-static void
-path_begin(void)
-{
-    sched.path.at = 0;
-    sched.path.preemptions = sched.scene->preemptions;
-    sched.path.stale_loads = sched.scene->stale_loads;
-}
-
-/* The next path in order; false: that was the last. */
-static bool
-path_next(void)
-{
-    struct path *path = &sched.path;
-    while (path->length != 0) {
-        struct choice *last = &path->choices[path->length - 1];
-        if (++last->taken < last->count) {
-            return true;
-        }
-        path->length--;
-    }
-    return false;
-}
-
-uint32_t
-sched_choose_store(uint32_t count)
-{
-    if (count == 1) {
-        return 0;
-    }
-    if (!sched.exhaustive) {
-        return dice_throw(sched.dice.stale) ? 1 + (uint32_t)(dice_next() % (count - 1)) : 0;
-    }
-    if (sched.path.stale_loads == 0) {
-        return 0;
-    }
-    uint32_t chosen = path_choose(count);
-    sched.path.stale_loads -= chosen != 0;
-    return chosen;
-}
 
 /* ---- threads ---- */
 
@@ -202,57 +85,6 @@ return_to_main(void)
     abort();
 }
 
-static uint32_t
-highest_priority(const uint32_t *seats, uint32_t count)
-{
-    uint32_t best = seats[0];
-    for (uint32_t i = 1; i < count; i++) {
-        if (sched.threads[seats[i]].priority > sched.threads[best].priority) {
-            best = seats[i];
-        }
-    }
-    return best;
-}
-
-/* Leaving is free here: the current thread cannot go on, or asks to be left. */
-static uint32_t
-pick_other(const uint32_t *seats, uint32_t count)
-{
-    if (sched.exhaustive) {
-        return seats[path_choose(count)];
-    }
-    return sched.dice.priorities ? highest_priority(seats, count) : seats[dice_next() % count];
-}
-
-static void
-leave_or_stay(const uint32_t *others, uint32_t count)
-{
-    struct thread *current = &sched.threads[sched.seat];
-    if (sched.exhaustive) {
-        uint32_t chosen = sched.path.preemptions != 0 ? path_choose(1 + count) : 0;
-        if (chosen != 0) {
-            sched.path.preemptions--;
-            switch_to(others[chosen - 1]);
-        }
-        return;
-    }
-    if (!sched.dice.priorities) {
-        if (dice_throw(sched.dice.leave)) {
-            switch_to(others[dice_next() % count]);
-        }
-        return;
-    }
-    for (uint32_t i = 0; i < CHANGES_MOST; i++) {
-        if (sched.dice.changes[i] == sched.step) {
-            current->priority = --sched.lowest_priority;
-        }
-    }
-    uint32_t best = highest_priority(others, count);
-    if (sched.threads[best].priority > current->priority) {
-        switch_to(best);
-    }
-}
-
 void
 sched_point(void)
 {
@@ -262,7 +94,7 @@ sched_point(void)
     }
     uint32_t count = others_ready(others);
     if (count != 0) {
-        leave_or_stay(others, count);
+        switch_to(choose_stay_or_leave(sched.seat, others, count, sched.step));
     }
 }
 
@@ -276,10 +108,10 @@ sched_relax(void)
     if (++sched.step > STEPS_MOST) {
         sched_fail("no end after %u steps", sched.step);
     }
-    sched.threads[sched.seat].priority = --sched.lowest_priority;
+    choose_last(sched.seat);
     uint32_t count = others_ready(others);
     if (count != 0) {
-        switch_to(pick_other(others, count));
+        switch_to(choose_seat(others, count));
     }
 }
 
@@ -290,7 +122,7 @@ run_another(void)
     uint32_t others[SCHED_SEATS];
     uint32_t count = others_ready(others);
     if (count != 0) {
-        switch_to(pick_other(others, count));
+        switch_to(choose_seat(others, count));
         return;
     }
     for (uint32_t i = 1; i <= sched.scene->thread_count; i++) {
@@ -385,7 +217,7 @@ run_threads(void)
     }
     sched.seat = SEAT_CHECK;
     uint32_t count = others_ready(seats);
-    uint32_t first = pick_other(seats, count);
+    uint32_t first = choose_seat(seats, count);
     sched.running = true;
     enter(first);
     sched.running = false;
@@ -422,9 +254,8 @@ scene_begin(const struct sched_scene *scene, bool verbose)
 static struct sched_result
 scene_end(struct sched_result result)
 {
+    result.failed = sched.failed;
     if (sched.failed) {
-        result.failed = true;
-        result.failed_exhaustive = sched.exhaustive;
         snprintf(result.message, sizeof(result.message), "%s", sched.message);
     } else {
         heap_check_restored();
@@ -436,21 +267,19 @@ struct sched_result
 sched_explore(const struct sched_scene *scene, const struct sched_options *options)
 {
     struct sched_result result = scene_begin(scene, options->verbose);
-    sched.exhaustive = true;
-    sched.path.length = 0;
     bool more = scene->preemptions + scene->stale_loads != 0;
+    choose_first_path();
     while (more && result.exhaustive < options->exhaustive && !sched.failed) {
-        path_begin();
+        choose_by_path(scene->preemptions, scene->stale_loads);
+        result.failed_exhaustive = true;
         result.number = result.exhaustive++;
-        more = execute() && path_next();
+        more = execute() && choose_next_path();
     }
     result.complete = !more;
-    if (!sched.failed) {
-        sched.exhaustive = false;
-    }
     while (result.random < options->random && !sched.failed) {
+        result.failed_exhaustive = false;
         result.number = options->first_seed + result.random++;
-        dice_begin(result.number);
+        choose_by_seed(result.number);
         (void)execute();
     }
     return scene_end(result);
@@ -460,14 +289,14 @@ struct sched_result
 sched_replay_exhaustive(const struct sched_scene *scene, uint64_t number, bool verbose)
 {
     struct sched_result result = scene_begin(scene, false);
-    sched.exhaustive = true;
-    sched.path.length = 0;
     bool more = true;
+    choose_first_path();
     while (more && result.exhaustive <= number && !sched.failed) {
-        path_begin();
+        choose_by_path(scene->preemptions, scene->stale_loads);
         sched.verbose = verbose && result.exhaustive == number;
+        result.failed_exhaustive = true;
         result.number = result.exhaustive++;
-        more = execute() && path_next();
+        more = execute() && choose_next_path();
     }
     return scene_end(result);
 }

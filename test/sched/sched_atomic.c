@@ -225,7 +225,7 @@ load_choose(const struct location *location, const struct sched_sight *sight, co
             break;
         }
     }
-    return candidates[sched_choose_store(count)];
+    return candidates[choose_store(count)];
 }
 
 static void

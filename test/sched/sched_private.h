@@ -36,11 +36,24 @@ struct sched_sight *sched_sight(void);
 uint32_t sched_step(void);
 /* Who runs next? Before an operation that others could meet. */
 void sched_point(void);
-/* Which of `count` stores, 0 the newest, does a load read? */
-uint32_t sched_choose_store(uint32_t count);
 
 /* Fresh pages of the process itself, outside of simulated memory: zeros. */
 void *sched_pages(size_t bytes);
+
+/* ---- sched_choose.c ---- */
+
+void choose_by_seed(uint64_t seed); /* the next execution */
+void choose_first_path(void);
+void choose_by_path(uint32_t preemptions, uint32_t stale_loads); /* the next execution, and what it may spend */
+bool choose_next_path(void);                                     /* false: that was the last */
+
+uint32_t choose_seat(const uint32_t *seats, uint32_t count);
+/* `seat` goes on, or one of the others, which is a preemption. */
+uint32_t choose_stay_or_leave(uint32_t seat, const uint32_t *others, uint32_t count, uint32_t step);
+/* The seat waits for others: it comes after them. */
+void choose_last(uint32_t seat);
+/* Which of `count` stores, 0 the newest, does a load read? */
+uint32_t choose_store(uint32_t count);
 
 /* ---- sched_atomic.c ---- */
 

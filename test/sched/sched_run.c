@@ -57,6 +57,7 @@ main(int argc, char **argv)
     struct sched_options options = { .first_seed = 1, .random = 2000, .exhaustive = 20000 };
     const char *replay = NULL;
     bool verbose = false;
+    setlinebuf(stdout);
     for (int option; (option = getopt(argc, argv, "n:x:s:r:v")) != -1;) {
         switch (option) {
         case 'n':
