@@ -23,7 +23,7 @@ static const char *
 subscribe_refusal(const struct exec *exec)
 {
     const struct request *request = exec->request;
-    if (exec->session->subscription_count + request->args_count > LIMIT_CHANNELS_PER_SESSION && exec->attempt == 0) {
+    if (exec->session->subscription_count + request->args_count > LIMIT_CHANNELS_PER_SESSION) {
         return "ERR a session subscribes to at most 1024 channels";
     }
     for (uint32_t i = 0; i < request->args_count; i++) {
@@ -34,10 +34,23 @@ subscribe_refusal(const struct exec *exec)
     return NULL;
 }
 
+/* Before the request comes again: no message may arrive ahead of the confirmation. */
+static void
+subscribe_undo(struct exec *exec, const uint64_t *fresh, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (fresh[i / 64] >> i % 64 & 1) {
+            char scratch[ARG_TEXT_BYTES];
+            pubsub_unsubscribe(exec->session, arg_bytes(&exec->request->args[i], scratch));
+        }
+    }
+}
+
 enum exec_result
 exec_subscribe(struct exec *exec)
 {
     const struct request *request = exec->request;
+    uint64_t fresh[LIMIT_REQUEST_ARGS / 64 + 1] = { 0 }; /* arguments that were not subscribed before */
     const char *refusal = subscribe_refusal(exec);
     if (refusal != NULL) {
         reply_error(exec->reply, refusal);
@@ -46,9 +59,12 @@ exec_subscribe(struct exec *exec)
     for (uint32_t i = 0; i < request->args_count; i++) {
         char scratch[ARG_TEXT_BYTES];
         struct slice channel = arg_bytes(&request->args[i], scratch);
-        if (pubsub_subscribe(exec->session, channel) == PUBSUB_TRY_LATER) {
-            return EXEC_RETRY; /* next time what was done is found done, and confirmed again */
+        enum pubsub_status status = pubsub_subscribe(exec->session, channel);
+        if (status == PUBSUB_TRY_LATER) {
+            subscribe_undo(exec, fresh, i);
+            return EXEC_RETRY;
         }
+        fresh[i / 64] |= (uint64_t)(status == PUBSUB_OK) << i % 64;
         confirm(exec, "subscribe", &channel);
     }
     return EXEC_DONE;

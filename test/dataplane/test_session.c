@@ -1,6 +1,7 @@
 /* test_session.c - one lcore turned by hand, a port in memory: what goes in and what comes out of a session. */
 #include "dataplane/dataplane.h"
 #include "dataplane/later.h"
+#include "test/store/refuse_memory.h"
 #include <CUnit/Basic.h>
 
 #define SLOT_BYTES 16384
@@ -373,6 +374,61 @@ sessions_leave_no_memory_behind(void)
     CU_ASSERT_TRUE(used_bytes() <= before + 4096);
 }
 
+/* ---- refused allocations ---- */
+
+static const char *const busy_lines[] = {
+    "HELLO 3\r\n",         "SET k v\r\n",       "APPEND k w\r\n",  "SUBSCRIBE a b c\r\n", "PUBLISH a x\r\n",
+    "GET k\r\n",           "UNSUBSCRIBE a\r\n", "PUBLISH a y\r\n", "PUBLISH b z\r\n",     "HSET h f v g w\r\n",
+    "*2\r\n$3\r\nGET\r\n", "$1\r\nk\r\n",       "HGETALL h\r\n",   "UNSUBSCRIBE\r\n",     "DEL k h\r\n",
+};
+
+/* Takes of memory from here on are counted, or refused, while the client comes, asks, and goes. False: it was not let
+ * in. What it got is in `out`. */
+static bool
+busy_client(uint64_t refuse_first, uint64_t refuse_count)
+{
+    out_bytes = 0;
+    rig.blocked = rig.closed = rig.slot_lent = false;
+    rig.session = calloc(1, sizeof(*rig.session));
+    refuse_memory(refuse_first, refuse_count, MEMORY_NO_PAGE);
+    bool open = session_open(rig.session, lcore, &rig.port);
+    for (uint32_t i = 0; open && i < ARRAY_COUNT(busy_lines); i++) {
+        feed_whole(busy_lines[i]);
+        turn(8);
+        out_bytes = i == 0 ? 0 : out_bytes; /* HELLO answers the session's id */
+    }
+    refusals.last = 0;
+    if (open) {
+        disconnect_client();
+    } else {
+        free(rig.session);
+    }
+    return open;
+}
+
+static void
+refused_allocations_only_delay_a_session(void)
+{
+    static char expected[4096];
+    CU_ASSERT_TRUE(busy_client(0, 0));
+    size_t expected_bytes = out_bytes;
+    CU_ASSERT_TRUE_FATAL(expected_bytes > 100 && expected_bytes <= sizeof(expected));
+    memcpy(expected, out, expected_bytes);
+    turn(2000);
+    uint64_t takes = refusals.takes, used = used_bytes();
+    CU_ASSERT(takes > 20);
+    for (uint64_t n = 1; n <= takes; n++) {
+        for (uint64_t count = 1; count <= 4; count += 3) {
+            if (busy_client(n, count)) {
+                CU_ASSERT_EQUAL(out_bytes, expected_bytes);
+                CU_ASSERT_TRUE(memcmp(out, expected, expected_bytes) == 0);
+            }
+        }
+    }
+    turn(2000);
+    CU_ASSERT_TRUE(used_bytes() <= used + 4096);
+}
+
 static int
 rig_open(void)
 {
@@ -419,6 +475,7 @@ main(void)
     CU_ADD_TEST(suite, a_message_to_oneself_follows_the_reply);
     CU_ADD_TEST(suite, subscriptions_end_at_their_limit_and_with_the_session);
     CU_ADD_TEST(suite, sessions_leave_no_memory_behind);
+    CU_ADD_TEST(suite, refused_allocations_only_delay_a_session);
     CU_basic_run_tests();
     unsigned failures = CU_get_number_of_failures() + CU_get_number_of_suites_failed();
     CU_cleanup_registry();
