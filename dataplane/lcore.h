@@ -10,6 +10,8 @@
 #include "dataplane/slowlog.h"
 #include <sys/types.h>
 
+#define PORT_DEPTH_MOST 64
+
 struct dataplane;
 struct later;
 struct pubsub;
@@ -17,6 +19,11 @@ struct pubsub;
 /* Per command: service = execution until encoded; residence = polled until flushed. Nanoseconds. Neighbours of one
  * command in a session's burst count with their mean: the cycle counter is read once for all of them. */
 struct lcore_histograms {
+    struct port_histograms {
+        struct histogram burst;   /* events of one poll */
+        struct histogram depth;   /* sessions that a flush left with output, at most PORT_DEPTH_MOST are counted */
+        struct histogram stalled; /* flushes in a row that left some: the port, or its peers, said "again" */
+    } ports[LIMIT_PORTS + 1];
     struct histogram service[COMMAND_COUNT];
     struct histogram residence[COMMAND_COUNT];
     struct histogram loop;  /* duration of a busy turn, ns */

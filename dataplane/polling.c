@@ -21,6 +21,24 @@ port_pause(const struct lcore *lcore, struct port *port)
     port->due_cycles = lcore->now_cycles + (others_are_busy(lcore, port) ? pause : 0);
 }
 
+/* What a flush has left, and for how long already. */
+static void
+note_left(struct port *port, struct port_histograms *histograms)
+{
+    uint32_t depth = 0;
+    for (struct session *session = port->dirty; session != NULL && depth < PORT_DEPTH_MOST;
+         session = session->dirty_next) {
+        depth++;
+    }
+    if (depth > 0) {
+        port->stalled++;
+        histogram_record(&histograms->depth, depth, 1);
+    } else {
+        histogram_record(&histograms->stalled, port->stalled, 1);
+        port->stalled = 0;
+    }
+}
+
 uint32_t
 poll_ports(struct lcore *lcore)
 {
@@ -32,6 +50,7 @@ poll_ports(struct lcore *lcore)
         }
         uint32_t seen = port->ops->poll(port);
         if (seen > 0) {
+            histogram_record(&lcore->histograms->ports[i].burst, seen, 1);
             port->active_cycles = lcore->now_cycles;
             events += seen;
         }
@@ -52,6 +71,9 @@ poll_flush_ports(struct lcore *lcore)
         if (sent > 0) {
             port->active_cycles = port->due_cycles = lcore->now_cycles;
             events += sent;
+        }
+        if (UNLIKELY(port->dirty != NULL || port->stalled > 0)) {
+            note_left(port, &lcore->histograms->ports[i]);
         }
     }
     return events;

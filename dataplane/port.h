@@ -43,5 +43,6 @@ struct port {
     /* of polling.c */
     uint64_t active_cycles; /* the turn of its last event */
     uint64_t due_cycles;    /* not polled before, when it makes calls */
+    uint32_t stalled;       /* flushes in a row that left output */
     struct port_info info;
 };

@@ -92,6 +92,9 @@ static const struct {
     { "residence", "ns", METRICS_RESIDENCE },
     { "loop", "ns", METRICS_LOOP },
     { "burst", "requests", METRICS_BURST },
+    { "port-burst", "events", METRICS_PORT_BURST },
+    { "port-depth", "sessions", METRICS_PORT_DEPTH },
+    { "port-stalled", "flushes", METRICS_PORT_STALLED },
 };
 
 static const struct {
@@ -152,6 +155,23 @@ append_row(json_t *rows, json_t *row)
     }
 }
 
+/* A row for each port, by its number and type; lcore 0 has the names, but for a port of another lcore alone. */
+static void
+port_rows(const struct mgmt *mgmt, enum metrics_kind kind, uint64_t lcore, bool buckets, json_t *rows)
+{
+    for (uint32_t port = 0; port < METRICS_PORTS; port++) {
+        char name[64] = "";
+        for (uint32_t i = 0; i < mgmt->dataplane->lcore_count && name[0] == '\0'; i++) {
+            const struct lcore *owner = mgmt->dataplane->lcores[i];
+            if (port < owner->port_count && (lcore == LIMIT_LCORES || lcore == i)) {
+                const struct port_info *info = &owner->ports[port]->info;
+                snprintf(name, sizeof(name), "%u %s", port, info->provider[0] == '\0' ? info->type : info->provider);
+            }
+        }
+        append_row(rows, histogram_row(mgmt, kind, port, lcore, name, buckets));
+    }
+}
+
 enum ctl_result
 ctl_latency(struct ctl_request *request)
 {
@@ -171,7 +191,8 @@ ctl_latency(struct ctl_request *request)
         which++;
     }
     if (which == ARRAY_COUNT(kinds)) {
-        return ctl_fail(request, "kind: expected service, residence, loop or burst");
+        return ctl_fail(request,
+                        "kind: expected service, residence, loop, burst, port-burst, port-depth or port-stalled");
     }
     if (name != NULL && (command = command_find(slice_text(name))) == NULL) {
         return ctl_fail(request, "command: expected the name of a command, such as get");
@@ -180,6 +201,8 @@ ctl_latency(struct ctl_request *request)
     metrics_collect(&mgmt->metrics);
     if (kinds[which].kind == METRICS_LOOP || kinds[which].kind == METRICS_BURST) {
         append_row(rows, histogram_row(mgmt, kinds[which].kind, 0, lcore, kind, buckets));
+    } else if (kinds[which].kind >= METRICS_PORT_BURST) {
+        port_rows(mgmt, kinds[which].kind, lcore, buckets, rows);
     } else {
         for (uint32_t i = 0; i < COMMAND_COUNT; i++) {
             if (command == NULL || command->id == (enum command_id)i) {

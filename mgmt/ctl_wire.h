@@ -21,7 +21,8 @@
     X(ALIVE, "alive", READ, "", ctl_alive, "whether the management core answers")                                      \
     X(STATS, "stats", READ, "", ctl_stats, "every counter, in total and per lcore, with unit and meaning")             \
     X(LATENCY, "latency", READ, "command kind lcore buckets", ctl_latency,                                             \
-      "latency histograms: kind=service (decoded to encoded) or residence (polled to flushed), loop or burst")         \
+      "latency histograms: kind=service (decoded to encoded) or residence (polled to flushed), loop, "                 \
+      "burst, port-burst, port-depth or port-stalled")                                                                 \
     X(LCORES, "lcores", READ, "", ctl_lcores, "CPU, thread, node, turns and busy share of every lcore; the helpers")   \
     X(PORTS, "ports", READ, "", ctl_ports, "ports of every lcore")                                                     \
     X(CAPTURE, "capture", READ, "", ctl_capture, "the capture that runs, or the last one")                             \

@@ -3,19 +3,23 @@
 #include <sys/mman.h>
 
 static uint32_t
-histogram_index(enum metrics_kind kind, enum command_id command)
+histogram_index(enum metrics_kind kind, uint32_t which)
 {
     switch (kind) {
     case METRICS_SERVICE:
-        return command;
+        return which;
     case METRICS_RESIDENCE:
-        return COMMAND_COUNT + command;
+        return COMMAND_COUNT + which;
     case METRICS_LOOP:
         return 2 * COMMAND_COUNT;
     case METRICS_BURST:
+        return 2 * COMMAND_COUNT + 1;
+    case METRICS_PORT_BURST:
+    case METRICS_PORT_DEPTH:
+    case METRICS_PORT_STALLED:
         break;
     }
-    return 2 * COMMAND_COUNT + 1;
+    return 2 * COMMAND_COUNT + 2 + (uint32_t)(kind - METRICS_PORT_BURST) * METRICS_PORTS + which;
 }
 
 static size_t
@@ -68,16 +72,21 @@ metrics_collect(struct metrics *metrics)
         }
         collect(lcore, histogram_index(METRICS_LOOP, 0), &from->loop);
         collect(lcore, histogram_index(METRICS_BURST, 0), &from->burst);
+        for (uint32_t port = 0; port < METRICS_PORTS; port++) {
+            collect(lcore, histogram_index(METRICS_PORT_BURST, port), &from->ports[port].burst);
+            collect(lcore, histogram_index(METRICS_PORT_DEPTH, port), &from->ports[port].depth);
+            collect(lcore, histogram_index(METRICS_PORT_STALLED, port), &from->ports[port].stalled);
+        }
     }
 }
 
 void
-metrics_histogram(const struct metrics *metrics, enum metrics_kind kind, enum command_id command, uint32_t lcore,
+metrics_histogram(const struct metrics *metrics, enum metrics_kind kind, uint32_t which, uint32_t lcore,
                   struct histogram_snapshot *into)
 {
     for (uint32_t i = 0; i < metrics->dataplane->lcore_count; i++) {
         if (lcore == LIMIT_LCORES || lcore == i) {
-            histogram_merge(into, &metrics->lcores[i].total[histogram_index(kind, command)]);
+            histogram_merge(into, &metrics->lcores[i].total[histogram_index(kind, which)]);
         }
     }
 }

@@ -102,8 +102,9 @@ static const struct option_row {
     { "watch", OPTION_WATCH, optional_argument, "[=SECONDS]", TAKES_WATCH,
       "again and again, what was counted in the last seconds (1); keys change the view" },
     { "kind", OPTION_KIND, required_argument, " KIND", TAKES_LATENCY,
-      "service (decoded to encoded), residence (polled to flushed), loop (a busy turn) or burst (requests of a "
-      "burst)" },
+      "service (decoded to encoded), residence (polled to flushed), loop (a busy turn), burst (requests of a "
+      "burst); of ports: port-burst (events of a poll), port-depth (sessions left with output), port-stalled (flushes "
+      "in a row that left some)" },
     { "lcore", OPTION_LCORE, required_argument, " N", TAKES_LATENCY, "of one lcore; else all together" },
     { "hist", OPTION_HIST, no_argument, "", TAKES_LATENCY, "bars" },
     { "percentiles", OPTION_PERCENTILES, no_argument, "", TAKES_LATENCY,

@@ -1,7 +1,9 @@
 /* sluicectl_watch.c - latency live: what the last seconds counted, or all since a key was pressed. */
 #include "tools/sluicectl.h"
 
-static const char *const kinds[] = { "service", "residence", "loop", "burst" };
+static const char *const kinds[] = {
+    "service", "residence", "loop", "burst", "port-burst", "port-depth", "port-stalled"
+};
 
 struct view {
     const struct options *options;
@@ -169,7 +171,7 @@ latency_watch(const struct options *options)
         view.kind++;
     }
     if (view.kind == ARRAY_COUNT(kinds)) {
-        fail(EXIT_USAGE, "--kind: expected service, residence, loop or burst");
+        fail(EXIT_USAGE, "--kind: expected service, residence, loop, burst, port-burst, port-depth or port-stalled");
     }
     snprintf(view.command, sizeof(view.command), "%s", options->word == NULL ? "" : options->word);
     view_restart(&view);

@@ -12,6 +12,7 @@ struct fake_port {
     uint32_t flushes; /* answered by the next flush */
 };
 
+static struct lcore_histograms histograms;
 static struct lcore lcore;
 static struct fake_port ports[3]; /* a bypass port, then two that make calls */
 enum { BYPASS, CALLS, MORE_CALLS };
@@ -42,6 +43,8 @@ static void
 begin(void)
 {
     memset(&lcore, 0, sizeof(lcore));
+    memset(&histograms, 0, sizeof(histograms));
+    lcore.histograms = &histograms;
     memset(ports, 0, sizeof(ports));
     lcore.now_cycles = 1000000000;
     lcore.poll_busy_cycles = POLL_BUSY_NS;
@@ -189,6 +192,34 @@ two_busy_ports_wait_little_for_each_other(void)
     }
 }
 
+/* Sessions stay dirty for some flushes, then none is. */
+static void
+what_a_flush_leaves_and_for_how_long_is_recorded(void)
+{
+    static struct session left[PORT_DEPTH_MOST + 1];
+    struct histogram_snapshot depth = { .total = 0 }, stalled = { .total = 0 };
+    struct histogram_seen seen = { .sum = 0 };
+
+    begin();
+    memset(left, 0, sizeof(left));
+    for (uint32_t i = 0; i < PORT_DEPTH_MOST; i++) {
+        left[i].dirty_next = &left[i + 1];
+    }
+    ports[0].port.dirty = &left[PORT_DEPTH_MOST - 1]; /* two */
+    poll_flush_ports(&lcore);
+    poll_flush_ports(&lcore);
+    ports[0].port.dirty = &left[0]; /* more than are counted */
+    poll_flush_ports(&lcore);
+    ports[0].port.dirty = NULL;
+    poll_flush_ports(&lcore);
+    poll_flush_ports(&lcore);
+    histogram_since(&depth, &seen, &histograms.ports[0].depth);
+    CU_ASSERT(depth.total == 3 && depth.max == PORT_DEPTH_MOST && depth.sum == 2 + 2 + PORT_DEPTH_MOST);
+    memset(&seen, 0, sizeof(seen));
+    histogram_since(&stalled, &seen, &histograms.ports[0].stalled);
+    CU_ASSERT(stalled.total == 1 && stalled.max == 3);
+}
+
 int
 main(void)
 {
@@ -202,6 +233,7 @@ main(void)
     CU_ADD_TEST(suite, an_event_ends_the_pause);
     CU_ADD_TEST(suite, output_ends_the_pause);
     CU_ADD_TEST(suite, two_busy_ports_wait_little_for_each_other);
+    CU_ADD_TEST(suite, what_a_flush_leaves_and_for_how_long_is_recorded);
     CU_basic_run_tests();
     unsigned failures = CU_get_number_of_failures();
     CU_cleanup_registry();

@@ -289,6 +289,37 @@ class Live(unittest.TestCase):
         self.assertGreater(sleeps(), before)
 
 
+class Ports(unittest.TestCase):
+    ctl = Operate.ctl
+
+    def rows(self, kind):
+        return {row["command"]: row for row in json.loads(self.ctl("-j", "latency", "--kind", kind))["rows"]}
+
+    def test_bursts_and_depths_are_those_of_each_port(self):
+        with Server("lcores.cpus=0", 'ports=( { type = "fabric"; provider = "net"; } )') as self.server:
+            with self.server.connect() as client:
+                for _ in range(50):
+                    client.sendall(b"PING\r\n")
+                    client.recv(100)
+                # A reply that no socket buffer holds: the port cannot send it all at once.
+                client.sendall(b"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$1000000\r\n" + b"x" * 1000000 + b"\r\n")
+                client.recv(100)
+                client.sendall(b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n" * 8)
+                time.sleep(0.3)
+                missing = 8 * (1000000 + len("$1000000\r\n\r\n"))
+                while missing > 0:
+                    missing -= len(client.recv(1 << 20))
+            bursts = self.rows("port-burst")
+            self.assertGreaterEqual(bursts["0 socket"]["count"], 50)
+            self.assertNotIn("1 net", bursts)
+            self.assertRegex(self.ctl("latency", "--kind", "port-burst"), r"(?m)^0 socket +\d+")
+            depths, stalls = self.rows("port-depth"), self.rows("port-stalled")
+            self.assertEqual(set(depths), set(stalls))
+            if depths:
+                self.assertEqual(depths["0 socket"]["max"], 1)
+                self.assertGreaterEqual(depths["0 socket"]["count"], stalls["0 socket"]["count"])
+
+
 class Completion(unittest.TestCase):
     def complete(self, *words):
         """What bash offers for the last of the words."""
