@@ -107,9 +107,14 @@ enum store_status store_update(struct store_member *member, struct slice key, ui
 struct record *store_record(struct store_member *member, enum record_type type, struct slice key, size_t value_bytes,
                             int64_t expires_at_ms);
 
-/* The empty function that logs and replication will hang on: once per published change. NULL record: removed. NULL
- * key.data: everything stamped up to `stamp` is gone. Called by the member that made the change, after it; calls of
- * several members come in any order: the stamps give it. */
+/* What logs and replication will hang on; nobody does today. Once for every change of a key, with the new version, or
+ * NULL when the key went: removed, evicted, or swept because it had expired. NULL key.data: everything stamped up to
+ * `stamp` is gone, a flush. Called by the member that made the change, after it was published, within the same turn;
+ * calls of several members come in any order, and the stamps of one key give it: they rise strictly.
+ * Not told, because nothing changes: a version that is copied to other memory, or to another table, keeps its stamp.
+ * Not told at its moment: that a version expires; it carries its time, and until it is swept a change that finds it
+ * expired is told as the first of its key. Flushes that overlap may be told as the last of them only: it covers them.
+ * test/store/race_published.c replays this to the live state. */
 typedef void (*store_published_fn)(void *context, struct slice key, uint64_t stamp, const struct record *record);
 void store_set_published(struct store *store, store_published_fn published, void *context); /* before members join */
 
