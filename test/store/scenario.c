@@ -120,10 +120,10 @@ scenario_ns_each(const struct scenario *scenario)
     uint64_t operations = 0;
     double cpu_s = 0;
     for (uint32_t i = 0; i < scenario->lcore_count; i++) {
-        operations += scenario->lcores[i].operations;
+        operations += scenario_done(&scenario->lcores[i]);
         cpu_s += scenario->lcores[i].cpu_s;
     }
-    return cpu_s * 1e9 / (double)MAX(operations, 1ull);
+    return operations == 0 ? 0 : cpu_s * 1e9 / (double)operations;
 }
 
 double
@@ -139,7 +139,7 @@ scenario_phase(struct scenario *scenario, const char *name, scenario_burst_fn bu
         struct scenario_lcore *lcore = &scenario->lcores[i];
         snapshot_add(&turns, &lcore->turn_ns);
         snapshot_add(&units, &lcore->housekeep_units);
-        operations += lcore->operations;
+        operations += scenario_done(lcore);
         later += lcore->later;
         refused += lcore->refused;
         later_ms = MAX(later_ms, lcore->later_ms_max);

@@ -69,7 +69,13 @@ void scenario_expect(struct scenario *scenario, bool holds, const char *format, 
     __attribute__((format(printf, 3, 4)));
 
 struct store_stats scenario_stats(const struct scenario *scenario);
-/* CPU nanoseconds an operation of the last phase. */
+/* Operations of this phase that took effect. */
+static inline uint64_t
+scenario_done(const struct scenario_lcore *lcore)
+{
+    return lcore->operations - lcore->later - lcore->refused;
+}
+/* CPU nanoseconds of one, waiting included. */
 double scenario_ns_each(const struct scenario *scenario);
 
 /* ---- operations: counted; a key is the n-th, its value `value_bytes` of bytes that depend on n ---- */
