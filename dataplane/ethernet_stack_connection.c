@@ -82,13 +82,18 @@ make_room(struct ethernet *ethernet)
     }
 }
 
-/* RFC 5961, 5.2: what acknowledges bytes that were never sent, or long ago, is not of this connection. lwIP would take
- * its data. */
+/* RFC 9293, 3.10.7.4, and RFC 5961, 5.2: behind the handshake every segment but a reset or a SYN acknowledges something
+ * that was sent, and not long ago. lwIP would take the data of others. */
 static bool
 acknowledges_nonsense(const struct tcp_pcb *pcb, const struct tcp_hdr *header)
 {
-    return pcb->state >= ESTABLISHED && (TCPH_FLAGS(header) & TCP_ACK) &&
-           (TCP_SEQ_GT(header->ackno, pcb->snd_nxt) || TCP_SEQ_LT(header->ackno, pcb->lastack - pcb->snd_wnd_max));
+    if (pcb->state < ESTABLISHED) {
+        return false;
+    }
+    if (!(TCPH_FLAGS(header) & TCP_ACK)) {
+        return !(TCPH_FLAGS(header) & (TCP_RST | TCP_SYN));
+    }
+    return TCP_SEQ_GT(header->ackno, pcb->snd_nxt) || TCP_SEQ_LT(header->ackno, pcb->lastack - pcb->snd_wnd_max);
 }
 
 /* lwIP found whom a segment is for; it goes on with ERR_OK only. */

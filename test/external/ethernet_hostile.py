@@ -366,6 +366,14 @@ class Segments(Hostile):
             stranger.send(ACK | PSH, b"*1\r\n$8\r\nNONSENSE\r\n", ack=stranger.ack + ack)
         self.assert_alive(stranger)
 
+    def test_a_segment_that_acknowledges_nothing_is_not_read(self):
+        """RFC 9293, 3.10.7.4: without ACK, neither data nor an end."""
+        stranger = self.stranger()
+        for flags in (0, PSH, FIN, URG):
+            stranger.send(flags, b"*1\r\n$8\r\nNONSENSE\r\n")
+            stranger.send(flags, b"ahead", seq=stranger.seq + 3)
+        self.assert_alive(stranger)
+
     def test_a_fin_ahead_of_its_data(self):
         stranger = self.stranger()
         stranger.send(FIN | ACK, seq=stranger.seq + len(PING))
