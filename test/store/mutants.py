@@ -13,8 +13,8 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECONDS = 6  # of each try; three tries with different seeds before a mutant counts as not found
 FLAGS = "-std=gnu11 -D_GNU_SOURCE -O2 -g -pthread -w -include test/store/perturb.h -I.".split()
-
-HELPERS = [f"test/store/{name}.c" for name in ("audit", "perturb", "linear", "linear_keys")]
+HELPERS = [f"test/store/{name}.c" for name in ("audit", "perturb", "linear", "linear_keys", "refuse_memory")]
+LINK = ["-Wl,--wrap=memory_take", "-Wl,--wrap=memory_take_reserve", "-lm", "-o", "race"]
 
 
 @dataclasses.dataclass
@@ -105,7 +105,7 @@ def plant(mutant: Mutant, tree: pathlib.Path) -> None:
 
 def build(mutant: Mutant, tree: pathlib.Path) -> None:
     sources = [f"store/{path.name}" for path in sorted((tree / "store").glob("*.c"))]
-    command = ["gcc", *FLAGS, *sources, *HELPERS, f"test/store/{mutant.race}.c", "-lm", "-o", "race"]
+    command = ["gcc", *FLAGS, *sources, *HELPERS, f"test/store/{mutant.race}.c", *LINK]
     subprocess.run(command, cwd=tree, check=True)
 
 

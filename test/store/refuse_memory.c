@@ -9,8 +9,23 @@ refuse_memory(uint64_t n, uint64_t count, enum memory_refusal why)
 }
 
 static bool
+is_drawn(struct memory_cache *cache)
+{
+    static _Thread_local uint64_t dice;
+    dice = (dice == 0 ? (uint64_t)(uintptr_t)&dice : dice) * 6364136223846793005ull + 1442695040888963407ull;
+    bool drawn = (dice >> 33) % refusals.one_in == 0;
+    if (drawn) {
+        cache->refusal = refusals.why;
+    }
+    return drawn;
+}
+
+static bool
 is_refused(struct memory_cache *cache)
 {
+    if (refusals.one_in != 0) {
+        return is_drawn(cache);
+    }
     refusals.takes++;
     if (refusals.takes < refusals.first || refusals.takes >= refusals.last) {
         return false;

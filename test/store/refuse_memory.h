@@ -10,8 +10,9 @@ struct refusals {
     uint64_t first, last; /* of them are refused: first <= n < last, counted from 1 */
     uint64_t refused;
     enum memory_refusal why;
+    uint32_t one_in; /* not 0: instead, one take in so many, drawn by each thread; nothing is counted */
 };
-extern struct refusals refusals;
+extern struct refusals refusals; /* written while one thread takes */
 
 /* Refuse `count` takes from the n-th from now on; 0: none. */
 void refuse_memory(uint64_t n, uint64_t count, enum memory_refusal why);
