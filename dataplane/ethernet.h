@@ -81,8 +81,8 @@ struct ethernet_stats {
     uint64_t checksum_errors; /* dropped */
     uint64_t malformed;       /* dropped: no frame, header or fragment that is served */
     uint64_t retransmits, resets_sent, syn_evicted, connections_evicted;
-    uint64_t receive_refused;                         /* bytes beyond what their connection may hold */
-    uint64_t connections, frames_used, segments_used; /* gauges */
+    uint64_t receive_refused;                                  /* bytes beyond what their connection may hold */
+    uint64_t connections, leaving, frames_used, segments_used; /* gauges; leaving: of these connections */
 };
 
 /* What the hardware says, about once a second. */

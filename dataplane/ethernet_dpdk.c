@@ -93,7 +93,7 @@ dpdk_take(struct ethernet_device *device)
     if (UNLIKELY(!device_runs(device) || device->waiting_count == device->waiting_max)) {
         return NULL;
     }
-    struct rte_mbuf *mbuf = rte_pktmbuf_alloc(device->pool);
+    struct rte_mbuf *mbuf = rte_pktmbuf_alloc(device->tx_pool);
     if (UNLIKELY(mbuf == NULL)) {
         return NULL;
     }

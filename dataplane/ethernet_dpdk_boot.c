@@ -18,9 +18,16 @@ held_frames(uint32_t mtu)
 }
 
 static uint32_t
-pool_frames(const struct ethernet_config *config)
+rx_frames(const struct ethernet_config *config)
 {
-    return config->rx_descriptors + config->tx_descriptors * 2 + held_frames(config->mtu) + 2 * DPDK_CACHE_FRAMES;
+    return config->rx_descriptors + held_frames(config->mtu) + 2 * DPDK_CACHE_FRAMES;
+}
+
+/* The driver may keep as many as it has descriptors, and as many may wait for it. */
+static uint32_t
+tx_frames(const struct ethernet_config *config)
+{
+    return 2 * config->tx_descriptors + 2 * DPDK_CACHE_FRAMES;
 }
 
 static int
@@ -129,21 +136,31 @@ frame_touch(struct rte_mempool *pool, void *argument, void *object, unsigned ind
     memset(mbuf->buf_addr, 0, mbuf->buf_len);
 }
 
+static struct rte_mempool *
+pool_open(const char *name, uint32_t frames, const struct ethernet_config *config)
+{
+    uint16_t own_bytes = (uint16_t)ALIGN_UP(sizeof(struct device_frame), RTE_MBUF_PRIV_ALIGN);
+    struct rte_mempool *pool = rte_pktmbuf_pool_create(name, frames, DPDK_CACHE_FRAMES, own_bytes,
+                                                       (uint16_t)frame_room(config->mtu), config->node);
+
+    if (pool != NULL) {
+        rte_mempool_obj_iter(pool, frame_touch, NULL);
+    }
+    return pool;
+}
+
 static int
 memory_open(struct ethernet_device *device, const struct ethernet_config *config, char *why, size_t why_bytes)
 {
-    uint16_t own_bytes = (uint16_t)ALIGN_UP(sizeof(struct device_frame), RTE_MBUF_PRIV_ALIGN);
-
-    device->pool = rte_pktmbuf_pool_create("sluice_frames", pool_frames(config), DPDK_CACHE_FRAMES, own_bytes,
-                                           (uint16_t)frame_room(config->mtu), config->node);
+    device->pool = pool_open("sluice_rx", rx_frames(config), config);
+    device->tx_pool = pool_open("sluice_tx", tx_frames(config), config);
     device->waiting_max = config->tx_descriptors;
     device->waiting = calloc(device->waiting_max, sizeof(device->waiting[0]));
-    if (device->pool == NULL || device->waiting == NULL) {
-        snprintf(why, why_bytes, "no memory for %u frames of %u bytes: %s", pool_frames(config),
+    if (device->pool == NULL || device->tx_pool == NULL || device->waiting == NULL) {
+        snprintf(why, why_bytes, "no memory for %u frames of %u bytes: %s", rx_frames(config) + tx_frames(config),
                  frame_room(config->mtu), rte_strerror(rte_errno));
         return -ENOMEM;
     }
-    rte_mempool_obj_iter(device->pool, frame_touch, NULL);
     return 0;
 }
 
@@ -158,7 +175,7 @@ dpdk_open(const struct ethernet_config *config, struct ethernet_device **out, ch
         snprintf(why, why_bytes, "no memory");
         return -ENOMEM;
     }
-    rc = eal_open(config, pool_frames(config) * frame_bytes, &device->info, why, why_bytes);
+    rc = eal_open(config, (rx_frames(config) + tx_frames(config)) * frame_bytes, &device->info, why, why_bytes);
     if (rc != 0) {
         free(device);
         return rc;
@@ -196,12 +213,13 @@ void
 dpdk_close(struct ethernet_device *device)
 {
     eal_adopt(true);
-    if (device->pool != NULL) {
+    if (device->tx_pool != NULL) {
         rte_pktmbuf_free_bulk(device->waiting, device->waiting_count);
         rte_eth_dev_stop(device->port);
         rte_eth_dev_close(device->port);
-        rte_mempool_free(device->pool);
     }
+    rte_mempool_free(device->tx_pool);
+    rte_mempool_free(device->pool);
     rte_eal_cleanup();
     free(device->waiting);
     free(device);

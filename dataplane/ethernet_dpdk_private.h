@@ -28,9 +28,9 @@ enum device_state {
 
 struct ethernet_device {
     uint16_t port;
-    uint32_t offloads; /* enum device_offload */
-    struct rte_mempool *pool;
-    struct rte_mbuf **waiting; /* to be sent, the oldest first */
+    uint32_t offloads;                  /* enum device_offload */
+    struct rte_mempool *pool, *tx_pool; /* apart, so that what is received never takes what answers need */
+    struct rte_mbuf **waiting;          /* to be sent, the oldest first */
     uint32_t waiting_count, waiting_max;
     uint64_t timer_due_ms, tx_unsendable;
     /* drivers: FAULTY; lcore: PARKED; management core: RUNS. acq_rel: each pairs with the look of the next one */

@@ -60,7 +60,7 @@ stack_frame_of(struct pbuf *p)
 uint32_t
 stack_frames_spare(const struct ethernet *ethernet)
 {
-    return ethernet->frames_total - ethernet->frames_used;
+    return ethernet->frames_total > ethernet->frames_used ? ethernet->frames_total - ethernet->frames_used : 0;
 }
 
 /* No connection keeps more frames that came out of order than a share of the free ones. */
@@ -402,6 +402,7 @@ stack_count(const struct ethernet *ethernet, struct ethernet_stats *out)
     out->retransmits += lwip_stats.mib2.tcpretranssegs;
     out->resets_sent = lwip_stats.mib2.tcpoutrsts;
     out->connections = lwip_stats.memp[MEMP_TCP_PCB]->used;
+    out->leaving = ethernet->lists[CONNECTION_LEAVING].count;
     out->segments_used = lwip_stats.memp[MEMP_TCP_SEG]->used;
     out->frames_used = ethernet->frames_used;
     ethernet->device_ops->count(ethernet->device, out);

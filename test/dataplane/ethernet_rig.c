@@ -320,7 +320,7 @@ peer_take(struct ethernet_rig *rig, struct peer *peer, const uint8_t *ip, const 
     }
     peer->other_window = (uint32_t)get16(tcp + 14) << (flags & PEER_SYN ? 0 : 3);
     if (flags & PEER_SYN) {
-        peer->ack = seq + 1;
+        peer->ack = peer->said = seq + 1;
         peer->syn_acknowledged = true;
         peer->other_mss = header >= 24 && tcp[20] == 2 ? get16(tcp + 22) : 536;
         return;
@@ -332,6 +332,9 @@ peer_take(struct ethernet_rig *rig, struct peer *peer, const uint8_t *ip, const 
     if ((flags & PEER_FIN) && seq + (uint32_t)(bytes - header) == peer->ack && !peer->finished) {
         peer->finished = true;
         peer->ack++;
+    }
+    if (!peer->silent) {
+        peer->said = peer->ack;
     }
     if (!peer->silent && (bytes > header || peer->ack != before || (flags & PEER_FIN))) {
         peer_acknowledge(rig, peer);
@@ -430,6 +433,7 @@ peer_close(struct ethernet_rig *rig, struct peer *peer)
 void
 peer_acknowledge(struct ethernet_rig *rig, struct peer *peer)
 {
+    peer->said = peer->ack;
     peer_send_at(rig, peer, 0, peer->seq, NULL, 0);
 }
 
@@ -437,7 +441,7 @@ void
 peer_send_at(struct ethernet_rig *rig, struct peer *peer, uint8_t flags, uint32_t seq, const void *data, size_t bytes)
 {
     uint8_t frame[WIRE_FRAME_ROOM];
-    size_t frame_bytes = frame_build(peer, rig, PEER_ACK | flags, seq, peer->ack, NULL, 0, data, bytes, frame);
+    size_t frame_bytes = frame_build(peer, rig, PEER_ACK | flags, seq, peer->said, NULL, 0, data, bytes, frame);
     wire_send(rig, frame, frame_bytes);
 }
 

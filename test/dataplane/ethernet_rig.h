@@ -38,6 +38,7 @@ enum { PEER_FIN = 1, PEER_SYN = 2, PEER_RST = 4, PEER_PSH = 8, PEER_ACK = 16 }; 
 struct peer {
     uint16_t port, local_port;
     uint32_t seq, ack;     /* next byte that it sends, next that it expects */
+    uint32_t said;         /* what its segments acknowledge: `ack`, but for a silent one */
     uint32_t seen;         /* what the other side acknowledged */
     uint32_t window;       /* that it announces, in bytes */
     uint32_t other_window; /* that was announced to it */
