@@ -1,8 +1,10 @@
 /* bench_request.c - decode + execute + encode of one request in process, over a port that lives in memory.
  *
- * Prints "operation keys burst ns_per_request". Usage: bench_request [operation] [keys] [burst] [requests]
+ * Prints "operation keys burst ns_per_request". Usage: bench_request [operation] [keys] [burst] [requests] [watched]
+ * "watched": another thread reads every histogram and counter a hundred times a second meanwhile.
  * Under callgrind the instructions of bench_turns() divided by the requests are the regression gate's figure. */
 #include "dataplane/dataplane.h"
+#include <pthread.h>
 #include <time.h>
 
 #define VALUE_BYTES 32
@@ -164,6 +166,30 @@ fill(struct dataplane *dataplane, uint64_t keys)
     }
 }
 
+/* As the management core reads them, more often than anybody watches. */
+static _Atomic bool watching;
+
+static void *
+watch(void *argument)
+{
+    static struct histogram_seen seen[2 * COMMAND_COUNT];
+    static struct histogram_snapshot into[2 * COMMAND_COUNT];
+    const struct lcore *lcore = argument;
+    const struct timespec pause = { .tv_nsec = 10000000 };
+    uint64_t sum = 0;
+
+    for (uint64_t reads = 0; load_relaxed(&watching); reads++) { /* told by the thread that joins this one */
+        for (uint32_t i = 0; i < COMMAND_COUNT; i++) {
+            histogram_since(&into[2 * i], &seen[2 * i], &lcore->histograms->service[i]);
+            histogram_since(&into[2 * i + 1], &seen[2 * i + 1], &lcore->histograms->residence[i]);
+            sum += load_relaxed(&lcore->counters->commands[i]);
+        }
+        nanosleep(&pause, NULL);
+        CHECK(sum > 0 || reads == 0);
+    }
+    return NULL;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -199,9 +225,15 @@ main(int argc, char **argv)
     turn(lcore, ROUNDS / 4);
     uint64_t errors = load_relaxed(&lcore->counters->replies_error);
     uint64_t before = load_relaxed(&lcore->counters->requests);
+    bool watched = argc > 5 && strcmp(argv[5], "watched") == 0;
+    pthread_t watcher;
+    store_relaxed(&watching, watched);
+    CHECK(!watched || pthread_create(&watcher, NULL, watch, lcore) == 0);
     double start = cpu_ns();
     bench_turns(lcore, requests / burst);
     double ns = cpu_ns() - start;
+    store_relaxed(&watching, false);
+    CHECK(!watched || pthread_join(watcher, NULL) == 0);
     uint64_t done = load_relaxed(&lcore->counters->requests) - before;
     CHECK(done == requests / burst * burst && load_relaxed(&lcore->counters->replies_error) == errors);
     printf("%s %llu %u %.1f\n", operation, (unsigned long long)keys, burst, ns / (double)done);

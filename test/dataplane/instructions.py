@@ -41,8 +41,18 @@ def instructions(program, operation):
     return int(found.group(1)) / REQUESTS
 
 
+def watched_as_unwatched():
+    """The lcore executes the same instructions, to 1%, while another thread reads all that it counts."""
+    function, command = WHOLE
+    alone, watched = (instructions((function, command + more), "get") for more in ("", " watched"))
+    print(f"{'get, watched':22} {watched:7.1f} instructions a request, unwatched {alone:.1f}")
+    if abs(watched - alone) > alone / 100:
+        sys.exit("watching costs the lcore instructions")
+
+
 def main():
     above = []
+    watched_as_unwatched()
     for name, program, operation, ceiling in CEILINGS:
         count = instructions(program, operation)
         print(f"{name:22} {count:7.1f} instructions a request, ceiling {ceiling}")
