@@ -150,6 +150,63 @@ class Clients(Port):
         self.server.counter_wait("fabric_attaches", before["fabric_attaches"] + 3)
 
 
+class Lcores(Port):
+    """The second of two lcores polls the port; the kernel's sockets are served by both."""
+    settings, options = ("lcores.cpus=0,1",), {"lcore": 1}
+
+    def test_every_lcore_serves_every_key(self):
+        ours, theirs = self.client(), [self.client(over="unix") for _ in range(4)]
+        for number, other in enumerate(theirs):
+            self.assertEqual(self.ask(ours, "SET", f"k{number}", "port"), b"OK")
+            self.assertEqual(self.ask(other, "APPEND", f"k{number}", "+unix"), 9)
+            self.assertEqual(self.ask(ours, "GET", f"k{number}"), b"port+unix")
+
+    def test_messages_cross_from_port_to_port(self):
+        ours, theirs = self.client(), [self.client(over="unix") for _ in range(4)]
+        readers = [fabric.Reader(connection) for connection in (ours, *theirs)]
+        for reader in readers:
+            reader.connection.sendall(fabric.resp_request("SUBSCRIBE", "news"))
+            self.assertEqual(reader.reply(), [b"subscribe", b"news", 1])
+        for over in ("tcp", "unix"):
+            self.assertEqual(self.ask(self.client(over=over), "PUBLISH", "news", over), len(readers))
+            for reader in readers:
+                self.assertEqual(reader.reply(), [b"message", b"news", over.encode()])
+
+
+class Capture(Port):
+    def frames(self, path):
+        """Whole frames of a pcap file with nanoseconds."""
+        data, at = path.read_bytes(), 24
+        self.assertEqual(struct.unpack("<I", data[:4]), (0xa1b23c4d,))
+        while at < len(data):
+            kept, whole = struct.unpack_from("<II", data, at + 8)
+            self.assertEqual(kept, whole)
+            yield data[at + 16:at + 16 + kept]
+            at += 16 + kept
+
+    def test_what_passes_is_written_down(self):
+        if netns.STACK == "kernel":
+            self.skipTest("of the port only")
+        path = self.server.folder / "captured.pcap"
+        command = [self.server.program.parent / "sluicectl", "-S", self.server.ctl_path, "capture", "ethernet", path]
+        capture = subprocess.Popen([*command, "--seconds", "20", "--packets", "20", "--snap", "2000"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                   text=True)
+        self.addCleanup(capture.kill)
+        deadline = time.monotonic() + 20
+        while capture.poll() is None and time.monotonic() < deadline:
+            self.command("ping", "-c", "1", "-W", "1", "-s", "333", netns.THERE)
+        out, _ = capture.communicate(timeout=30)
+        self.assertEqual(capture.returncode, 0, out)
+        frames = list(self.frames(path))
+        self.assertEqual(len(frames), 20)
+        pings = [frame[34] for frame in frames if frame[12:14] == b"\x08\x00" and frame[23] == socket.IPPROTO_ICMP and len(frame) == 375]
+        self.assertIn(8, pings)
+        self.assertIn(0, pings)
+        again = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+        self.assertNotEqual(again.returncode, 0, "a file that exists was written over")
+        self.assertEqual(len(list(self.frames(path))), 20)
+
+
 class PythonRedis(python_redis.PythonRedis):
     @classmethod
     def server_open(cls):
