@@ -24,7 +24,7 @@ void
 reply_restart(struct reply *reply)
 {
     sink_rewind(reply->sink, reply->start);
-    reply->ops->begin(reply, reply->correlation);
+    reply_begin(reply, reply->correlation);
 }
 
 void

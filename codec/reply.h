@@ -12,13 +12,12 @@ enum wire { WIRE_UNKNOWN, WIRE_RESP2, WIRE_RESP3, WIRE_SBE };
 struct reply;
 
 struct reply_ops {
-    void (*begin)(struct reply *reply, uint64_t correlation); /* before the first value of an answer */
-    void (*begin_push)(struct reply *reply);                  /* before a push's array; SBE: its own template */
-    void (*end)(struct reply *reply);                         /* after the last value of an answer or push */
-    void (*nil)(struct reply *reply);                         /* RESP2 $-1, RESP3 _ */
-    void (*nil_array)(struct reply *reply);                   /* RESP2 *-1, RESP3 _ */
-    void (*status)(struct reply *reply, struct slice text);   /* +OK */
-    void (*error)(struct reply *reply, struct slice text); /* text begins with its code: "ERR ...", "WRONGTYPE ..." */
+    void (*end)(struct reply *reply);                       /* after the last value, only while `patch` is set */
+    void (*nil)(struct reply *reply);                       /* RESP2 $-1, RESP3 _ */
+    void (*nil_array)(struct reply *reply);                 /* RESP2 *-1, RESP3 _ */
+    void (*ok)(struct reply *reply);                        /* status OK */
+    void (*status)(struct reply *reply, struct slice text); /* +PONG */
+    void (*error)(struct reply *reply, struct slice text);  /* text begins with its code: "ERR ...", "WRONGTYPE ..." */
     void (*integer)(struct reply *reply, int64_t value);
     void (*real)(struct reply *reply, double value);  /* RESP2: bulk text */
     void (*boolean)(struct reply *reply, bool value); /* RESP2: integer */
@@ -52,12 +51,18 @@ void reply_restart(struct reply *reply);
 static inline void
 reply_begin(struct reply *r, uint64_t correlation)
 {
-    r->ops->begin(r, correlation);
+    r->start = sink_offset(r->sink);
+    r->correlation = correlation;
+    r->patch = NULL;
+    r->values = 0;
+    r->is_error = false;
 }
 static inline void
 reply_end(struct reply *r)
 {
-    r->ops->end(r);
+    if (UNLIKELY(r->patch != NULL)) {
+        r->ops->end(r);
+    }
 }
 static inline void
 reply_nil(struct reply *r)
@@ -122,14 +127,14 @@ reply_status(struct reply *r, const char *text)
 static inline void
 reply_ok(struct reply *r)
 {
-    r->ops->status(r, SLICE_LITERAL("OK"));
+    r->ops->ok(r);
 }
 
-/* A push: begin_push, push(count), the values, end. */
+/* A push: begun like an answer to nobody, then `count` values, then end. */
 static inline void
 reply_begin_push(struct reply *r, uint32_t count)
 {
-    r->ops->begin_push(r);
+    reply_begin(r, 0);
     r->ops->push(r, count);
 }
 

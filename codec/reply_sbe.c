@@ -169,28 +169,10 @@ take_data_frame(struct sink *sink, uint32_t head_bytes, struct slice data)
 }
 
 static void
-sbe_begin(struct reply *reply, uint64_t correlation)
-{
-    reply->start = sink_offset(reply->sink);
-    reply->correlation = correlation;
-    reply->patch = NULL;
-    reply->values = 0;
-    reply->is_error = false;
-}
-
-static void
-sbe_begin_push(struct reply *reply)
-{
-    sbe_begin(reply, 0);
-}
-
-static void
 sbe_end(struct reply *reply)
 {
-    assert(reply->patch == NULL || reply->sink->failed); /* a tree that announced more than it got */
-    if (UNLIKELY(reply->patch != NULL)) {
-        close_tree(reply);
-    }
+    assert(reply->sink->failed); /* else a tree announced more than it got */
+    close_tree(reply);
 }
 
 static void
@@ -221,6 +203,12 @@ sbe_status(struct reply *reply, struct slice text)
     if (LIKELY(at != NULL)) {
         finish_data(reply->sink, sbe_status_reply_put(at, reply->correlation, code), at - SBE_FRAME_HEADER_BYTES, text);
     }
+}
+
+static void
+sbe_ok(struct reply *reply)
+{
+    sbe_status(reply, SLICE_LITERAL("OK"));
 }
 
 static void
@@ -336,11 +324,10 @@ sbe_push(struct reply *reply, uint32_t count)
 }
 
 const struct reply_ops reply_sbe = {
-    .begin = sbe_begin,
-    .begin_push = sbe_begin_push,
     .end = sbe_end,
     .nil = sbe_nil,
     .nil_array = sbe_nil,
+    .ok = sbe_ok,
     .status = sbe_status,
     .error = sbe_error,
     .integer = sbe_integer,

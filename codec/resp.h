@@ -39,7 +39,7 @@ struct resp_state {
 enum codec_status resp_decode(struct resp_state *state, struct resp_span *spans, uint8_t *wire, size_t wire_bytes,
                               const struct decode_limits *limits, struct arg_room *room, struct request *request);
 
-/* Decode the requests at the start of `wire` that have the common form: a name of up to 9 bytes and up to 8 arguments
+/* Decode the requests at the start of `wire` that have the common form: a name of up to 8 bytes and up to 8 arguments
  * of up to 999 bytes, all there. Only where a request begins: while resp_decode() answers CODEC_SHORT it goes on.
  *
  * limits   as above; below what the common form may need, nothing is taken.
@@ -47,6 +47,6 @@ enum codec_status resp_decode(struct resp_state *state, struct resp_span *spans,
  *          behind a CMD_BARRIER. Each one is what resp_decode() would have answered CODEC_OK with.
  * Lifetime as above.
  * Threads  pure; no shared state.
- * Cost     a word compared for a line, no loop over bytes: about 60 instructions a GET. */
+ * Cost     a word compared for a line, no loop over bytes: 105 instructions a GET behind a GET, 135 otherwise. */
 uint32_t resp_take(const uint8_t *wire, size_t wire_bytes, const struct decode_limits *limits, struct arg_room *room,
                    struct request *requests, uint32_t max);

@@ -5,7 +5,7 @@
 
 #define TAKE_ARGS       8   /* with the name, one digit of bulks */
 #define TAKE_BULK_BYTES 999 /* three digits */
-#define TAKE_NAME_BYTES 9   /* one digit */
+#define TAKE_NAME_BYTES 8   /* a word */
 #define HEAD_BYTES      sizeof("*1\r\n$1\r\n") - 1
 #define REQUEST_BYTES   (HEAD_BYTES + TAKE_NAME_BYTES + 2 + TAKE_ARGS * (sizeof("$123\r\n\r\n") - 1 + TAKE_BULK_BYTES))
 
@@ -79,53 +79,52 @@ bulk_take(const uint8_t *wire, size_t at, size_t bytes, struct slice *out)
     return next;
 }
 
-/* The row of the name of up to TAKE_NAME_BYTES behind a head: its bytes end a word that begins within the head. */
-static inline const struct command_name *
-name_find(const uint8_t *head, size_t bytes)
-{
-    uint64_t word = load8(head + bytes);
-    if (LIKELY(bytes <= sizeof(word))) {
-        return command_name_find(word >> 8 * (sizeof(word) - bytes), 0, bytes);
-    }
-    return command_name_find(load8(head + HEAD_BYTES), word, bytes);
-}
-
 uint32_t
 resp_take(const uint8_t *wire, size_t wire_bytes, const struct decode_limits *limits, struct arg_room *room,
           struct request *requests, uint32_t max)
 {
     struct request *request = requests, *stop = requests + MIN(max, (room->count - room->used) / TAKE_ARGS);
     struct arg *arg = room->args + room->used;
-    uint32_t args_max = MIN(limits->args_max, TAKE_ARGS);
-    size_t at = 0;
+    uint32_t args_max = MIN(limits->args_max, TAKE_ARGS), args_count = 0;
+    const struct command *command = NULL;
+    uint64_t head = 0, name = 0; /* of the request before: neighbours are often of one command */
+    size_t name_bytes = 0, at = 0;
 
     if (UNLIKELY(limits->request_bytes_max < REQUEST_BYTES || limits->arg_bytes_max < TAKE_BULK_BYTES ||
                  wire_bytes < HEAD_BYTES)) {
         return 0; /* every limit has to be looked at, or nothing is all there */
     }
     while (request < stop && at <= wire_bytes - HEAD_BYTES) {
-        uint64_t head = load8(wire + at);
-        uint32_t left = digit_of(head, 1) - 1;
-        size_t name_bytes = digit_of(head, 5), next = at + HEAD_BYTES + name_bytes + 2;
-        if (UNLIKELY((head & HEAD_MASK) != HEAD || left > args_max || name_bytes - 1 >= TAKE_NAME_BYTES ||
-                     next > wire_bytes || !line_ends(wire + next - 2))) {
-            break;
-        }
-        const struct command_name *name = name_find(wire + at, name_bytes);
-        request->command = NULL;
-        if (LIKELY(name != NULL)) {
-            if (UNLIKELY(name->careful)) {
+        uint64_t word = load8(wire + at);
+        bool known = word == head;
+        if (!known) {
+            args_count = digit_of(word, 1) - 1;
+            name_bytes = digit_of(word, 5);
+            if ((word & HEAD_MASK) != HEAD || args_count > args_max || name_bytes - 1 >= sizeof(name)) {
                 break;
             }
-            request->command = name->command;
-            stop = UNLIKELY((name->command->flags & CMD_BARRIER) != 0) ? request + 1 : stop;
+            head = word;
         }
+        size_t next = at + HEAD_BYTES + name_bytes + 2;
+        if (UNLIKELY(next > wire_bytes || !line_ends(wire + next - 2))) {
+            break;
+        }
+        word = load8(wire + at + name_bytes); /* the name's bytes end a word that begins within the head */
+        if (!known || word != name) {
+            const struct command_name *row = command_name_find(word >> 8 * (sizeof(word) - name_bytes), 0, name_bytes);
+            if (UNLIKELY(row != NULL && row->careful)) {
+                break;
+            }
+            command = row != NULL ? row->command : NULL;
+            name = word;
+        }
+        request->command = command;
         request->name = slice_of(wire + at + HEAD_BYTES, name_bytes);
         request->args = arg;
-        request->args_count = left;
+        request->args_count = args_count;
         request->correlation = 0;
         request->error = NULL;
-        for (; left > 0; left--) {
+        for (uint32_t left = args_count; left > 0; left--) {
             next = bulk_take(wire, next, wire_bytes, &arg->bytes);
             if (UNLIKELY(next == 0)) {
                 arg = request->args;
@@ -137,6 +136,9 @@ resp_take(const uint8_t *wire, size_t wire_bytes, const struct decode_limits *li
         request->wire_bytes = next - at;
         request++;
         at = next;
+        if (UNLIKELY(command != NULL && (command->flags & CMD_BARRIER) != 0)) {
+            break;
+        }
     }
 out:
     room->used = (uint32_t)(arg - room->args);

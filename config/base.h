@@ -43,8 +43,36 @@ slice_text(const char *text)
     return slice_of(text, strlen(text));
 }
 
+#define COPY_SHORT_BYTES 128          /* without a call */
 #define COPY_CALL_BYTES  2048         /* glibc's memcpy() turns to `rep movsb` a little above this */
 #define COPY_WHOLE_BYTES (512 * 1024) /* ... and away from it again */
+
+/* Copy up to COPY_SHORT_BYTES: whole words, the last one again where they overlap. None, from no address, too. Without
+ * a call: the caller saves no register (GET: 60 instructions fewer). */
+static inline void
+bytes_copy_short(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+    struct word16 {
+        uint64_t low, high;
+    } word;
+    if (LIKELY(bytes >= sizeof(word))) {
+        for (size_t at = 0; at + sizeof(word) < bytes; at += sizeof(word)) {
+            memcpy(&word, from + at, sizeof(word));
+            memcpy(to + at, &word, sizeof(word));
+        }
+        memcpy(&word, from + bytes - sizeof(word), sizeof(word));
+        memcpy(to + bytes - sizeof(word), &word, sizeof(word));
+    } else if (bytes >= sizeof(uint64_t)) {
+        memcpy(&word.low, from, sizeof(uint64_t));
+        memcpy(&word.high, from + bytes - sizeof(uint64_t), sizeof(uint64_t));
+        memcpy(to, &word.low, sizeof(uint64_t));
+        memcpy(to + bytes - sizeof(uint64_t), &word.high, sizeof(uint64_t));
+    } else {
+        for (size_t at = 0; at < bytes; at++) {
+            to[at] = from[at];
+        }
+    }
+}
 
 /* Copy any number of bytes; none, from no address, too. With plain vector moves where memcpy() would use `rep movsb`:
  * measured on an AMD EPYC VM with glibc 2.36, that takes 4.5 us for 22 KiB when source and destination are not aligned
@@ -52,6 +80,10 @@ slice_text(const char *text)
 static inline void
 bytes_copy(uint8_t *to, const uint8_t *from, size_t bytes)
 {
+    if (LIKELY(bytes <= COPY_SHORT_BYTES)) {
+        bytes_copy_short(to, from, bytes);
+        return;
+    }
     if (UNLIKELY(bytes > COPY_CALL_BYTES) && bytes < COPY_WHOLE_BYTES) {
         for (; bytes > COPY_CALL_BYTES; bytes -= CACHE_LINE) {
             memcpy(to, from, CACHE_LINE);
@@ -59,9 +91,7 @@ bytes_copy(uint8_t *to, const uint8_t *from, size_t bytes)
             from += CACHE_LINE;
         }
     }
-    if (bytes != 0) {
-        memcpy(to, from, bytes);
-    }
+    memcpy(to, from, bytes);
 }
 
 static inline bool

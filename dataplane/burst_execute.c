@@ -5,7 +5,7 @@
 #include "dataplane/dataplane.h"
 #include "dataplane/hot_keys.h"
 
-#define OUTPUT_BUDGET_BYTES (1 * MIB) /* replies of one burst: copying more would take longer than a turn may */
+#define OUTPUT_BUDGET_BYTES (1 * MIB) /* of a burst's replies: beyond, no further session has its turn */
 #define RETRY_MS            1000      /* a request that cannot run comes again for so long */
 
 /* ---- refusals ---- */
@@ -48,16 +48,6 @@ answer_subscribed(struct reply *reply, const struct command *command)
     reply_error_join(reply, pieces, ARRAY_COUNT(pieces));
 }
 
-/* Nothing stands in the way: what nearly every request is. */
-static inline bool
-runs_plainly(const struct request *request, const struct session *session, const struct lcore *lcore)
-{
-    const struct command *command = request->command;
-    uint32_t standing = session->flags & (SESSION_AUTHENTICATED | SESSION_SUBSCRIBED);
-    return command != NULL && command_arity_fits(command, request->args_count) && standing == SESSION_AUTHENTICATED &&
-           !((command->flags & CMD_DENYOOM) && store_over_limit(lcore->store));
-}
-
 /* What stands in the way, in the order that clients expect; true: answered. */
 static bool
 refuse(const struct request *request, const struct burst_part *part, const struct burst *burst)
@@ -93,28 +83,6 @@ refuse(const struct request *request, const struct burst_part *part, const struc
         return false;
     }
     return true;
-}
-
-static inline enum exec_result
-execute(struct exec *exec, const struct request *request)
-{
-    struct session *session = exec->session;
-    enum command_id id = request->command->id;
-
-    exec->request = request;
-    exec->attempt = session->attempt;
-    exec->progress = session->progress;
-    session->last_command = (int16_t)id;
-    enum exec_result result = exec_table[id](exec);
-    if (UNLIKELY(result == EXEC_RETRY)) {
-        session->attempt++;
-        session->progress = exec->progress;
-    } else if (UNLIKELY(session->attempt != 0)) {
-        session->attempt = 0;
-        session->progress = (struct exec_progress){ 0 };
-        session->retry_since_ms = 0;
-    }
-    return result;
 }
 
 /* Nobody can tell that it ran twice. */
@@ -204,22 +172,23 @@ limit_output(struct session *session, struct lcore *lcore, uint64_t pending)
     }
 }
 
-/* Room for an answer, the handlers' view of the part at hand, and what is counted in one go when it ends. */
+/* The handlers' view of the part at hand, and what is counted in one go when a run of neighbours or the part ends. */
 struct part_run {
     struct exec exec;
     struct burst *burst;
     const struct burst_part *part;
     struct burst_run run; /* the neighbours at hand */
     uint64_t cycles;      /* the counter, as last read */
-    uint64_t run_errors, errors, written, answered;
+    uint64_t run_errors, errors;
+    uint64_t written;     /* reply bytes of the burst, but for the part at hand */
     uint64_t slow_cycles; /* of dataplane_live */
     bool histograms;
 };
 
-/* The neighbours of one command end: their mean service time. The cycle counter is a good part of a small request, so
- * it is read once for all of them, where the command is a fast one. `last` is the last of them. */
+/* The neighbours before request `next` of the part end: their mean service time. The cycle counter is a good part of a
+ * small request, so it is read once for all of them, where the command is a fast or a short one. */
 static void
-run_end(struct part_run *at, const struct request *last)
+run_end(struct part_run *at, uint32_t next)
 {
     struct lcore *lcore = at->exec.lcore;
     uint32_t count = at->run.count;
@@ -232,6 +201,7 @@ run_end(struct part_run *at, const struct request *last)
         histogram_record(&lcore->histograms->service[id], lcore_ns(lcore, now - at->cycles) / count, count);
     }
     if (UNLIKELY(now - at->run.polled_cycles > at->slow_cycles)) {
+        const struct request *last = &at->burst->requests[at->part->first + next - 1];
         slowlog_write(lcore, at->part->session, last, count, at->cycles - at->run.polled_cycles, now - at->cycles);
     }
     counter_add(&lcore->counters->commands[id], count);
@@ -244,76 +214,137 @@ run_end(struct part_run *at, const struct request *last)
     at->run.count = 0;
 }
 
-static inline bool
-reply_fits(const struct reply *reply, const struct sink *sink)
-{
-    return !sink->failed && sink_offset(sink) - reply->start <= LIMIT_REPLY_BYTES;
-}
-
-/* The handler said something else than "done", or its reply is not as it should be. False: it is put back. */
+/* Anything but "done" with a short reply: the reply is completed, replaced or dropped, and the output's limits are
+ * looked at. False: the request is put back. */
 static bool
-finish_otherwise(const struct request *request, struct session *session, enum exec_result result)
+request_finish(struct session *session, const struct request *request, enum exec_result result)
 {
     struct reply *reply = &session->reply;
-    const struct sink *sink = &session->out.sink;
+    struct stream_out *out = &session->out;
+    const struct sink *sink = &out->sink;
 
-    bool complete = result == EXEC_CLOSE && reply_fits(reply, sink);
+    bool complete = (result == EXEC_DONE || result == EXEC_CLOSE) && !sink->failed &&
+                    sink_offset(sink) - reply->start <= LIMIT_REPLY_BYTES;
     if (complete) {
         reply_end(reply);
     }
     if (!complete || sink->failed) {
         result = mend_reply(request, session, result);
     }
+    session_touch_output(session);
+    if (result == EXEC_RETRY) {
+        return false;
+    }
     if (result == EXEC_CLOSE) {
         session->flags |= SESSION_CLOSING;
     }
-    return result != EXEC_RETRY;
+    if (stream_out_pending(out) > LIMIT_UNAUTH_OUTPUT_BYTES) {
+        limit_output(session, session->lcore, stream_out_pending(out));
+    }
+    return true;
 }
 
-/* False: it is put back, and those after it. */
-static inline bool
+/* The handler, for a request that may have been tried before. */
+static enum exec_result
+execute(struct exec *exec)
+{
+    struct session *session = exec->session;
+
+    exec->attempt = session->attempt;
+    exec->progress = session->progress;
+    enum exec_result result = exec_table[exec->request->command->id](exec);
+    bool again = result == EXEC_RETRY;
+    session->attempt = again ? session->attempt + 1 : 0;
+    session->progress = again ? exec->progress : (struct exec_progress){ 0 };
+    session->retry_since_ms = again ? session->retry_since_ms : 0;
+    exec->attempt = 0;
+    return result;
+}
+
+/* Any request, whatever stands in its way. False: it is put back, and those after it. */
+static bool
 request_run(struct part_run *at, const struct request *request)
 {
     struct session *session = at->exec.session;
-    struct lcore *lcore = at->exec.lcore;
-    struct reply *reply = &session->reply;
-    const struct sink *sink = &session->out.sink;
     enum exec_result result = EXEC_DONE;
-    bool refused = false;
 
+    if ((session->flags & SESSION_CANNOT_RUN) != 0) {
+        return false;
+    }
     bool roomy = has_answer_room(session);
-    reply_begin(reply, request->correlation);
-    if (UNLIKELY(!roomy)) {
+    reply_begin(&session->reply, request->correlation);
+    if (!roomy) {
         mend_reply(request, session, session->out.starved ? EXEC_RETRY : EXEC_DONE);
         return false; /* comes again, or its session is closed: not even an error fits */
     }
-    if (UNLIKELY(!runs_plainly(request, session, lcore))) {
-        refused = refuse(request, at->part, at->burst);
+    bool refused = refuse(request, at->part, at->burst);
+    if (!refused) {
+        result = execute(&at->exec);
     }
-    if (LIKELY(!refused)) {
-        result = execute(&at->exec, request);
-    }
-    bool plain = result == EXEC_DONE && reply_fits(reply, sink);
-    if (LIKELY(plain)) {
-        reply_end(reply);
-    }
-    bool done = LIKELY(plain && !sink->failed) || finish_otherwise(request, session, result);
-    session_touch_output(session);
-    if (UNLIKELY(!done)) {
+    if (!request_finish(session, request, result)) {
         return false;
     }
-
-    uint64_t end = sink_offset(sink);
-    if (UNLIKELY(end - session->out.acknowledged > LIMIT_UNAUTH_OUTPUT_BYTES)) {
-        limit_output(session, lcore, end - session->out.acknowledged);
-    }
-    session->starved_since_ms = 0;
-    at->written += end - reply->start;
-    at->answered++;
-    at->errors += reply->is_error;
-    at->run_errors += reply->is_error && !refused;
     at->run.count += !refused;
+    at->errors += session->reply.is_error;
+    at->run_errors += !refused && session->reply.is_error;
     return true;
+}
+
+/* Nothing stands in its way: what nearly every request is. */
+static inline bool
+request_is_plain(const struct request *request, const struct session *session)
+{
+    const struct command *command = request->command;
+    const struct sink *sink = &session->out.sink;
+    const uint32_t standing = SESSION_AUTHENTICATED | SESSION_SUBSCRIBED | SESSION_CANNOT_RUN;
+    return command != NULL && command_arity_fits(command, request->args_count) &&
+           (session->flags & standing) == SESSION_AUTHENTICATED && session->attempt == 0 &&
+           (size_t)(sink->end - sink->at) >= SINK_CONTIGUOUS_BYTES &&
+           !((command->flags & CMD_DENYOOM) != 0 && store_over_limit(session->lcore->store));
+}
+
+/* A plain request. False: it is put back, and those after it. */
+static inline bool
+request_run_plain(struct part_run *at, const struct request *request)
+{
+    struct session *session = at->exec.session;
+    struct reply *reply = &session->reply;
+    struct stream_out *out = &session->out;
+
+    reply_begin(reply, request->correlation);
+    enum exec_result result = exec_table[request->command->id](&at->exec);
+    /* What is pending includes the reply: the smallest limit of both is looked at first. */
+    bool is_short = result == EXEC_DONE && reply->patch == NULL && !out->sink.failed &&
+                    stream_out_pending(out) <= LIMIT_UNAUTH_OUTPUT_BYTES;
+    if (UNLIKELY(!is_short)) {
+        if (result == EXEC_RETRY) {
+            session->attempt = 1;
+            session->progress = at->exec.progress;
+        }
+        if (!request_finish(session, request, result)) {
+            return false;
+        }
+    }
+    if (UNLIKELY((session->flags & SESSION_DIRTY) == 0)) {
+        session_touch_output(session);
+    }
+    at->run.count++;
+    if (UNLIKELY(reply->is_error)) {
+        at->errors++;
+        at->run_errors++;
+    }
+    return true;
+}
+
+/* The requests of part->first + `index` and those after it are put back. */
+static void
+part_put_back(const struct burst *burst, const struct burst_part *part, uint32_t index)
+{
+    size_t offset = part->in_offset;
+    for (uint32_t i = 0; i < index; i++) {
+        offset += burst->requests[part->first + i].wire_bytes;
+    }
+    session_rewind(part->session, offset);
 }
 
 static void
@@ -321,35 +352,43 @@ part_execute(struct part_run *at, const struct burst_part *part)
 {
     struct session *session = part->session;
     struct lcore *lcore = at->exec.lcore;
+    struct burst *burst = at->burst;
     const struct command *command = NULL;
-    const struct request *last = NULL; /* that was executed */
-    size_t offset = part->in_offset;
+    uint64_t begin = sink_offset(&session->out.sink);
+    uint32_t done = 0;
 
     at->part = part;
     at->exec.session = session;
     at->exec.reply = &session->reply;
-    at->answered = at->errors = 0;
-    for (uint32_t i = part->first; i < part->first + part->count; i++) {
-        const struct request *request = &at->burst->requests[i];
-        if (request->command != command || UNLIKELY(command != NULL && !(command->flags & CMD_FAST))) {
-            run_end(at, last);
+    at->errors = 0;
+    for (bool runs = at->written <= OUTPUT_BUDGET_BYTES; done < part->count; done++) {
+        const struct request *request = &burst->requests[part->first + done];
+        if (request->command != command || UNLIKELY(command != NULL && !(command->flags & (CMD_FAST | CMD_SHORT)))) {
+            run_end(at, done);
             command = request->command;
             if (command != NULL) {
                 at->run = (struct burst_run){ .command = command->id, .polled_cycles = session->polled_cycles };
+                session->last_command = (int16_t)command->id;
             }
         }
-        at->exec.hash = at->burst->hashes[i];
-        if (UNLIKELY((session->flags & SESSION_CANNOT_RUN) || at->written > OUTPUT_BUDGET_BYTES) ||
-            !request_run(at, request)) {
-            session_rewind(session, offset); /* this one and those after it */
+        at->exec.request = request;
+        at->exec.hash = burst->hashes[part->first + done];
+        at->exec.progress = (struct exec_progress){ 0 };
+        if (LIKELY(runs && request_is_plain(request, session))) {
+            runs = request_run_plain(at, request);
+        } else {
+            runs = runs && request_run(at, request);
+        }
+        if (UNLIKELY(!runs)) {
+            part_put_back(burst, part, done);
             break;
         }
-        offset += request->wire_bytes;
-        last = request;
+        session->starved_since_ms = 0;
     }
-    run_end(at, last);
-    session->requests += at->answered;
-    counter_add(&lcore->counters->requests, at->answered);
+    run_end(at, done);
+    at->written += sink_offset(&session->out.sink) - begin;
+    session->requests += done;
+    counter_add(&lcore->counters->requests, done);
     if (UNLIKELY(at->errors > 0)) {
         counter_add(&lcore->counters->replies_error, at->errors);
     }

@@ -90,10 +90,10 @@ exec_collect(struct exec *exec, const struct exec_key *keys, const struct record
 }
 
 bool
-exec_find(struct exec *exec, enum record_type type, const struct record **record)
+exec_find_any(struct exec *exec, enum record_type type, const struct record **record)
 {
     struct exec_key key;
-    if (UNLIKELY(!exec_take_key(exec, &key))) {
+    if (!exec_take_key(exec, &key)) {
         return false;
     }
     *record = store_find(exec->store, key.bytes, key.hash);

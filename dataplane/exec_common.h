@@ -42,10 +42,24 @@ bool exec_take_keys(struct exec *exec, uint32_t first, struct exec_key *keys);
 bool exec_collect(struct exec *exec, const struct exec_key *keys, const struct record **records);
 #define EXEC_COLLECTS_MAX 8
 
+/* exec_find() of a key that is a number or too long, or of another type. */
+bool exec_find_any(struct exec *exec, enum record_type type, const struct record **record);
+
 /* Look the first argument up as a key of `type`.
  * Returns  true with *record NULL when absent; false when an error is answered: another type, key too long.
  * Lifetime *record until the end of the turn. */
-bool exec_find(struct exec *exec, enum record_type type, const struct record **record);
+static inline bool
+exec_find(struct exec *exec, enum record_type type, const struct record **record)
+{
+    const struct arg *arg = &exec->request->args[0];
+    if (LIKELY(arg->kind == ARG_BYTES && arg->bytes.bytes <= LIMIT_KEY_BYTES)) {
+        *record = store_find(exec->store, arg->bytes, exec->hash);
+        if (LIKELY(*record == NULL || record_type(*record) == type)) {
+            return true;
+        }
+    }
+    return exec_find_any(exec, type, record);
+}
 
 /* Inside a store_change_fn: room for the new version's value, in the record of the run before where it fits.
  * expires_at_ms: Unix ms or RECORD_NO_EXPIRY. NULL: answer STORE_NO_MEMORY. */

@@ -97,17 +97,6 @@ qsbr_passed(struct qsbr *qsbr, uint64_t epoch)
 
 /* ---- limbo ---- */
 
-enum limbo_room
-limbo_room(const struct limbo *limbo)
-{
-    uint32_t blocks = limbo->tail - limbo->head;
-    uint64_t bytes = load_relaxed(&limbo->bytes), soft_bytes = load_relaxed(&limbo->qsbr->soft_bytes);
-    if (blocks >= LIMBO_BLOCKS - LIMBO_MARGIN_BLOCKS || bytes >= 2 * soft_bytes) {
-        return LIMBO_HARD;
-    }
-    return blocks >= LIMBO_BLOCKS / 2 || bytes >= soft_bytes ? LIMBO_SOFT : LIMBO_ROOM;
-}
-
 void
 limbo_retire(struct limbo *limbo, void *block, size_t bytes)
 {

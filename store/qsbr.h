@@ -67,7 +67,16 @@ enum limbo_room {
     LIMBO_SOFT, /* writers park */
     LIMBO_HARD, /* nothing more may be retired */
 };
-enum limbo_room limbo_room(const struct limbo *limbo);
+static inline enum limbo_room
+limbo_room(const struct limbo *limbo)
+{
+    uint32_t blocks = limbo->tail - limbo->head;
+    uint64_t bytes = load_relaxed(&limbo->bytes), soft_bytes = load_relaxed(&limbo->qsbr->soft_bytes);
+    if (blocks >= LIMBO_BLOCKS - LIMBO_MARGIN_BLOCKS || bytes >= 2 * soft_bytes) {
+        return LIMBO_HARD;
+    }
+    return blocks >= LIMBO_BLOCKS / 2 || bytes >= soft_bytes ? LIMBO_SOFT : LIMBO_ROOM;
+}
 
 /* Give back at most `budget` ripe blocks. */
 uint32_t limbo_reclaim(struct limbo *limbo, uint32_t budget);

@@ -157,7 +157,7 @@ store_record(struct store_member *member, enum record_type type, struct slice ke
     if (expires) {
         memcpy(record->payload, &expires_at_ms, sizeof(expires_at_ms));
     }
-    memcpy(record->payload + record_key_at(record), key.data, key.bytes);
+    bytes_copy(record->payload + record_key_at(record), key.data, key.bytes);
     return record;
 }
 

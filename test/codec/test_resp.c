@@ -316,7 +316,8 @@ static const struct take_row {
     { "an inline request behind another", ROW("*1\r\n$4\r\nPING\r\nPING\r\n"), 8, 4, 32, 1 },
     { "nothing asked for", ROW("*0\r\n*1\r\n$4\r\nPING\r\n"), 8, 4, 32, 0 },
     { "an empty name", ROW("*1\r\n$0\r\n\r\n"), 8, 4, 32, 0 },
-    { "a name of 9 bytes", ROW("*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\nc\r\n"), 8, 4, 32, 1 },
+    { "a name of 8 bytes", ROW("*2\r\n$8\r\nZREVRANK\r\n$1\r\nc\r\n"), 8, 4, 32, 1 },
+    { "a name of 9 bytes", ROW("*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\nc\r\n"), 8, 4, 32, 0 },
     { "a name of 10 bytes", ROW("*2\r\n$10\r\nPSUBSCRIBE\r\n$1\r\nc\r\n"), 8, 4, 32, 0 },
     { "an unknown name", ROW("*1\r\n$5\r\nNOSUC\r\n*1\r\n$4\r\nPING\r\n"), 8, 4, 32, 2 },
     { "at most what is asked for", ROW("*1\r\n$4\r\nPING\r\n*1\r\n$4\r\nPING\r\n"), 8, 1, 32, 1 },
@@ -347,6 +348,52 @@ the_common_form_is_taken_and_nothing_else(void)
             fprintf(stderr, "%s: %u\n", row->name, taken);
             CU_FAIL("wrong count");
         }
+    }
+}
+
+/* A request is compared with the one before it: heads, names and cases alike and not, in every order of three. */
+static void
+neighbours_are_taken_as_they_are_decoded_alone(void)
+{
+    static const struct slice pool[] = {
+        ROW("*2\r\n$3\r\nGET\r\n$1\r\na\r\n"),           ROW("*2\r\n$3\r\nGET\r\n$12\r\nabcdefghijkl\r\n"),
+        ROW("*2\r\n$3\r\nget\r\n$1\r\nb\r\n"),           ROW("*2\r\n$3\r\nDEL\r\n$1\r\nc\r\n"),
+        ROW("*3\r\n$3\r\nDEL\r\n$1\r\nc\r\n$0\r\n\r\n"), ROW("*2\r\n$4\r\nINCR\r\n$1\r\nd\r\n"),
+        ROW("*2\r\n$3\r\nXYZ\r\n$1\r\ne\r\n"),           ROW("*1\r\n$4\r\nPING\r\n"),
+        ROW("*1\r\n$8\r\n\0\0\0\0\0\0\0\0\r\n"),         ROW("*1\r\n$1\r\n\0\r\n"),
+        ROW("*2\r\n$8\r\nZREVRANK\r\n$1\r\nf\r\n"),      ROW("*2\r\n$8\r\nzrevrank\r\n$1\r\nf\r\n"),
+    };
+    static struct arg args[LIMIT_REQUEST_ARGS];
+    static struct resp_span spans[LIMIT_REQUEST_ARGS + 1];
+    const uint32_t count = ARRAY_COUNT(pool);
+    for (uint32_t n = 0; n < count * count * count; n++) {
+        const struct slice *three[] = { &pool[n % count], &pool[n / count % count], &pool[n / count / count] };
+        uint8_t wire[256];
+        size_t bytes = 0, at = 0;
+        struct request requests[3];
+        struct arg_room room = { args, 0, ARRAY_COUNT(args) };
+        for (uint32_t i = 0; i < 3; i++) {
+            memcpy(wire + bytes, three[i]->data, three[i]->bytes);
+            bytes += three[i]->bytes;
+        }
+        CU_ASSERT_EQUAL_FATAL(resp_take(wire, bytes, &resp_limits_full, &room, requests, 3), 3);
+        for (uint32_t i = 0; i < 3; i++) {
+            static struct arg alone_args[LIMIT_REQUEST_ARGS];
+            struct arg_room alone_room = { alone_args, 0, ARRAY_COUNT(alone_args) };
+            struct resp_state state = { 0 };
+            struct request alone;
+            CU_ASSERT_EQUAL(resp_decode(&state, spans, wire + at, bytes - at, &resp_limits_full, &alone_room, &alone),
+                            CODEC_OK);
+            CU_ASSERT_PTR_EQUAL(requests[i].command, alone.command);
+            CU_ASSERT(slice_equal(requests[i].name, alone.name) && requests[i].name.data == alone.name.data);
+            CU_ASSERT(requests[i].args_count == alone.args_count && requests[i].wire_bytes == alone.wire_bytes);
+            for (uint32_t k = 0; k < MIN(alone.args_count, requests[i].args_count); k++) {
+                CU_ASSERT(requests[i].args[k].bytes.data == alone.args[k].bytes.data &&
+                          requests[i].args[k].bytes.bytes == alone.args[k].bytes.bytes);
+            }
+            at += alone.wire_bytes;
+        }
+        CU_ASSERT_EQUAL(at, bytes);
     }
 }
 
@@ -411,6 +458,7 @@ main(void)
     CU_ADD_TEST(suite, a_pipeline_with_a_trailing_echo_decodes_to_the_same_six_requests_at_every_cut);
     CU_ADD_TEST(suite, only_quoted_words_are_written_to);
     CU_ADD_TEST(suite, the_common_form_is_taken_and_nothing_else);
+    CU_ADD_TEST(suite, neighbours_are_taken_as_they_are_decoded_alone);
     CU_ADD_TEST(suite, a_value_of_up_to_999_bytes_is_taken);
     CU_ADD_TEST(suite, tight_limits_are_left_to_the_whole_decoder);
     CU_basic_set_mode(CU_BRM_VERBOSE);
