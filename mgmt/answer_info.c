@@ -79,21 +79,30 @@ human(uint64_t bytes, char out[UNIT_TEXT_BYTES])
 static void
 print_memory(struct info *info)
 {
-    const struct memory_stats *memory = &info->store.memory;
+    const struct store_stats *store = &info->store;
+    const struct memory_stats *memory = &store->memory;
     uint64_t resident = resident_bytes();
     char used[UNIT_TEXT_BYTES], limit[UNIT_TEXT_BYTES], rss[UNIT_TEXT_BYTES];
     double ratio = memory->used_bytes == 0 ? 1.0 : (double)resident / (double)memory->used_bytes;
 
     PRINT(info, "used_memory:%llu\r\nused_memory_human:%s\r\nused_memory_rss:%llu\r\nused_memory_rss_human:%s\r\n",
           (ull)memory->used_bytes, human(memory->used_bytes, used), (ull)resident, human(resident, rss));
-    PRINT(info, "used_memory_dataset:%llu\r\nmaxmemory:%llu\r\nmaxmemory_human:%s\r\nmaxmemory_policy:noeviction\r\n",
-          (ull)info->store.record_bytes, (ull)memory->limit_bytes, human(memory->limit_bytes, limit));
-    PRINT(info, "mem_fragmentation_ratio:%.2f\r\nmem_allocator:sluice\r\nactive_defrag_running:0\r\n", ratio);
+    PRINT(info, "used_memory_dataset:%llu\r\nmaxmemory:%llu\r\nmaxmemory_human:%s\r\nmaxmemory_policy:%s\r\n",
+          (ull)store->record_bytes, (ull)memory->limit_bytes, human(memory->limit_bytes, limit),
+          info->mgmt->settings->memory_policy);
+    PRINT(info, "mem_fragmentation_ratio:%.2f\r\nmem_allocator:sluice\r\nactive_defrag_running:%d\r\n", ratio,
+          memory->emptying_pages != 0);
+    /* The first seven are memory_total, which memory.limit bounds. */
     PRINT(info,
-          "memory_reserve:%llu\r\nmemory_populated:%llu\r\nmemory_slack:%llu\r\nmemory_index:%llu\r\n"
-          "memory_limbo:%llu\r\n",
-          (ull)memory->reserve_bytes, (ull)memory->populated_bytes, (ull)memory->slack_bytes,
-          (ull)info->store.index_bytes, (ull)info->store.limbo_bytes);
+          "memory_records:%llu\r\nmemory_index:%llu\r\nmemory_limbo:%llu\r\nmemory_sessions:%llu\r\n"
+          "memory_slack:%llu\r\nmemory_free:%llu\r\nmemory_overhead:%llu\r\nmemory_total:%llu\r\n",
+          (ull)store->record_bytes, (ull)store->index_bytes, (ull)store->limbo_bytes, (ull)store->other_bytes,
+          (ull)memory->slack_bytes, (ull)memory->free_page_bytes, (ull)store->overhead_bytes, (ull)store->total_bytes);
+    PRINT(
+        info,
+        "memory_reserve:%llu\r\nmemory_populated:%llu\r\nmemory_kept:%llu\r\nstalled_member:%s\r\nstalled_ms:%llu\r\n",
+        (ull)memory->reserve_bytes, (ull)memory->populated_bytes, (ull)memory->kept_bytes,
+        store_member_name(info->mgmt->dataplane->store, (uint32_t)store->stalled_member), (ull)store->stalled_ms);
 }
 
 static void

@@ -1,4 +1,4 @@
-/* ctl_stats.c - stats, metrics, latency, lcores, ports, memory. */
+/* ctl_stats.c - stats, metrics, latency, lcores, ports. */
 #include "config/cycles.h"
 #include "dataplane/helper.h"
 #include "mgmt/ctl.h"
@@ -214,7 +214,7 @@ ctl_latency(struct ctl_request *request)
     return CTL_DONE;
 }
 
-/* ---- lcores, ports, memory ---- */
+/* ---- lcores, ports ---- */
 
 /* Threads beside the lcores. */
 static json_t *
@@ -274,25 +274,5 @@ ctl_ports(struct ctl_request *request)
         }
     }
     request->result = json_pack("{s:o}", "ports", rows);
-    return CTL_DONE;
-}
-
-enum ctl_result
-ctl_memory(struct ctl_request *request)
-{
-    struct store_stats store;
-    struct counters_sum sum;
-
-    store_stats(request->mgmt->dataplane->store, &store);
-    metrics_counters(request->mgmt->dataplane, &sum);
-    request->result = json_pack(
-        "{s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I,s:I}", "reserve_bytes",
-        (json_int_t)store.memory.reserve_bytes, "limit_bytes", (json_int_t)store.memory.limit_bytes, "populated_bytes",
-        (json_int_t)store.memory.populated_bytes, "huge_page_bytes", (json_int_t)store.memory.huge_page_bytes,
-        "free_page_bytes", (json_int_t)store.memory.free_page_bytes, "used_bytes", (json_int_t)store.memory.used_bytes,
-        "slack_bytes", (json_int_t)store.memory.slack_bytes, "record_bytes", (json_int_t)store.record_bytes,
-        "index_bytes", (json_int_t)store.index_bytes, "limbo_bytes", (json_int_t)store.limbo_bytes, "output_bytes",
-        (json_int_t)sum.output_bytes, "keys", (json_int_t)store.keys, "page_misses",
-        (json_int_t)store.memory.page_misses);
     return CTL_DONE;
 }

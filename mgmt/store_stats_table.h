@@ -11,6 +11,7 @@
     X(ghosts, GAUGE, "ghosts", "entries", "removed keys that still hold their slot")                                   \
     X(expired_keys, COUNTER, "expired_keys", "keys", "keys removed because their time had come")                       \
     X(evicted_keys, COUNTER, "evicted_keys", "keys", "keys removed to make room")                                      \
+    X(moved_records, COUNTER, "moved_records", "records", "records moved out of sparse pages")                         \
     X(hits, COUNTER, "hits", "look-ups", "look-ups that found their key")                                              \
     X(misses, COUNTER, "misses", "look-ups", "look-ups that did not")                                                  \
     X(flushes, COUNTER, "flushes", "commands", "FLUSHALL and FLUSHDB")                                                 \

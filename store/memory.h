@@ -54,8 +54,9 @@ void memory_set_limit(struct memory *memory, uint64_t limit_bytes);
 /* Whether somebody removes records to make room: then nobody is refused for good, and memory is never over its limit.
  * Management core. */
 void memory_set_evicting(struct memory *memory, bool evicting);
-/* Bytes in use, less `leaving` which are in limbo, above the mark where eviction begins, a 32nd below the cap; or a
- * small share when takes find no page although memory is below it. Management core, once a memory_manage(). */
+/* Bytes in use, less `leaving` which are in limbo, above the mark where eviction begins, a 32nd below the cap; below
+ * it, a small share while pages are wanted: takes find none, or the limit was lowered and emptying does not bring them.
+ * Management core, once a memory_manage(). */
 uint64_t memory_excess(struct memory *memory, uint64_t leaving_bytes);
 /* All bytes ever taken, class size. */
 uint64_t memory_taken(const struct memory *memory);
@@ -95,6 +96,7 @@ struct memory_stats {
     uint64_t huge_page_bytes; /* hugetlb */
     uint64_t kept_bytes;      /* of limit_bytes: for commands that shrink */
     uint64_t meta_bytes;      /* page and slab records of the pages ever populated */
-    uint64_t emptied_pages;   /* sparse pages whose blocks were moved elsewhere */
+    uint64_t emptying_pages;  /* sparse pages whose blocks are being moved elsewhere, */
+    uint64_t emptied_pages;   /* and those that were emptied so */
 };
 void memory_stats(const struct memory *memory, struct memory_stats *out);

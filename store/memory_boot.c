@@ -13,8 +13,14 @@
 #define BOOT_PAGES          4u  /* a page never used before takes 4 ms */
 #define MANAGE_GIVE_TURNS   16  /* one page back to the system every so many calls */
 #define MANAGE_SWEEP_TURNS  128 /* calls between looks for wholly free spans when memory is plenty */
+/* Pages kept for commands that shrink: one for the largest copy, one for small ones and ghosts, one for tables of a
+ * rebuild. Members that find them taken wait for each other: each gives back more than it took. */
+#define RESERVE_LEAST       3u
+#define RESERVE_SHARE       16 /* of the limit, */
+#define RESERVE_MOST        32u
 #define EXCESS_MARGIN       32  /* eviction begins this share of the cap below it */
-#define EXCESS_SHARE        256 /* share of the cap that goes in a call when pages are short */
+#define EXCESS_SHARE        256 /* share of the cap that goes in a call when pages are short, */
+#define EXCESS_PATIENCE     16  /* and so much less while emptying may bring some */
 #define META_BYTES_A_PAGE   (sizeof(struct memory_page) + MEMORY_PAGE_SLABS * sizeof(struct memory_span))
 
 static uint64_t memory_populate(struct memory *memory, uint32_t most);
@@ -170,14 +176,26 @@ memory_leave(struct memory_cache *cache)
     cache->joined = false;
 }
 
+/* After the limit was lowered it follows the pages in use down, the reserve above them: nothing else may grow, and
+ * commands that shrink still work. */
+static void
+limit_follow(struct memory *memory)
+{
+    uint32_t limit = load_relaxed(&memory->pages_limit);
+    uint32_t least = load_relaxed(&memory->pages_used) + load_relaxed(&memory->pages_reserve);
+    store_relaxed(&memory->pages_limit, MAX(memory->pages_target, MIN(limit, least)));
+}
+
 void
 memory_set_limit(struct memory *memory, uint64_t limit_bytes)
 {
     uint64_t pages = limit_bytes / (MEMORY_PAGE_BYTES + META_BYTES_A_PAGE);
     uint32_t limit = (uint32_t)MIN(MAX(pages, 4ull), memory->page_count);
     store_relaxed(&memory->limit_bytes, limit_bytes);
-    store_relaxed(&memory->pages_reserve, MIN(MAX(limit / 16, 1u), 32u));
-    store_relaxed(&memory->pages_limit, limit);
+    store_relaxed(&memory->pages_reserve, MIN(MAX(limit / RESERVE_SHARE, RESERVE_LEAST), RESERVE_MOST));
+    memory->pages_target = limit;
+    store_relaxed(&memory->pages_limit, MAX(limit, load_relaxed(&memory->pages_limit)));
+    limit_follow(memory);
 }
 
 /* ---- spans that became wholly free ---- */
@@ -350,7 +368,7 @@ memory_taken(const struct memory *memory)
     return taken;
 }
 
-static uint64_t
+uint64_t
 memory_misses(const struct memory *memory)
 {
     uint64_t misses = 0;
@@ -360,11 +378,11 @@ memory_misses(const struct memory *memory)
     return misses;
 }
 
-/* What may be used of the limit by commands that grow; pages that a lowered limit does not cover do not count. */
+/* What may be used of the limit by commands that grow. */
 static uint64_t
 memory_cap(const struct memory *memory)
 {
-    return (uint64_t)(load_relaxed(&memory->pages_limit) - load_relaxed(&memory->pages_reserve)) << MEMORY_PAGE_SHIFT;
+    return (uint64_t)(memory->pages_target - load_relaxed(&memory->pages_reserve)) << MEMORY_PAGE_SHIFT;
 }
 
 static bool
@@ -386,14 +404,24 @@ memory_excess(struct memory *memory, uint64_t leaving_bytes)
     uint64_t cap = memory_cap(memory), used = memory_used(memory), misses = memory_misses(memory);
     uint64_t mark = cap - cap / EXCESS_MARGIN, share = cap / EXCESS_SHARE;
     uint64_t staying = used > leaving_bytes ? used - leaving_bytes : 0;
-    bool short_of_pages = misses != memory->misses_seen && memory_is_full(memory) && leaving_bytes < share;
+    bool lowered = load_relaxed(&memory->pages_limit) > memory->pages_target;
+    bool missed = misses != memory->misses_seen && memory_is_full(memory);
     memory->misses_seen = misses;
-    return staying > mark ? staying - mark : short_of_pages ? share : 0;
+    if (staying > mark) {
+        return staying - mark;
+    }
+    if (leaving_bytes >= share || !(missed || lowered)) {
+        return 0;
+    }
+    /* Emptying takes a while, and free blocks of the pages it has marked are out of reach: who waits gets some of his
+     * own class meanwhile. */
+    return !memory_empty_helps(memory) ? share : missed ? share / EXCESS_PATIENCE : 0;
 }
 
 uint64_t
 memory_manage(struct memory *memory)
 {
+    limit_follow(memory);
     bool full = memory_is_full(memory);
     bool low = load_relaxed(&memory->pages_free) * 2 < load_relaxed(&memory->ahead_pages);
     uint32_t turn = memory->manage_turn++;
@@ -433,6 +461,7 @@ memory_stats(const struct memory *memory, struct memory_stats *out)
         .huge_page_bytes = memory->huge_tlb ? (uint64_t)load_relaxed(&memory->pages_populated) << MEMORY_PAGE_SHIFT : 0,
         .kept_bytes = (uint64_t)load_relaxed(&memory->pages_reserve) << MEMORY_PAGE_SHIFT,
         .meta_bytes = (uint64_t)memory->never_populated * META_BYTES_A_PAGE,
+        .emptying_pages = load_relaxed(&memory->emptying_pages),
         .emptied_pages = memory->emptied_pages,
     };
     uint64_t in_classes = used_pages << MEMORY_PAGE_SHIFT;

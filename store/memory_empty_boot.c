@@ -5,14 +5,15 @@
  * of one without by setting the flag itself: both cannot be anybody else's at that moment. */
 #include "store/memory_layout.h"
 
-#define EMPTY_SLACK_SHARE 4                           /* of the pages in classes that must be slack, or an */
-#define EMPTY_FULL_SHARE  16                          /* at the limit */
-#define EMPTY_SLACK_PAGES 8                           /* slack worth the work, whatever the share, or */
-#define EMPTY_FULL_PAGES  2                           /* at the limit */
-#define EMPTY_DENSE_BYTES (MEMORY_PAGE_BYTES / 4 * 3) /* in use of a page: it is left alone */
-#define EMPTY_LEVELS      16u                         /* of density below that, sparsest first */
-#define EMPTY_PAGES       512                         /* marked at a time, at most */
-#define EMPTY_MISSES      256                         /* pages tried whose blocks fit nowhere */
+#define EMPTY_SLACK_SHARE 4                             /* of the pages in classes that must be slack, or an */
+#define EMPTY_FULL_SHARE  16                            /* at the limit */
+#define EMPTY_SLACK_PAGES 8                             /* slack worth the work, whatever the share, or */
+#define EMPTY_FULL_PAGES  2                             /* at the limit */
+#define EMPTY_DENSE       (MEMORY_PAGE_BYTES / 4 * 3)   /* bytes in use of a page: it is left alone; */
+#define EMPTY_FULL_DENSE  (MEMORY_PAGE_BYTES / 16 * 15) /* the same when pages are needed */
+#define EMPTY_LEVELS      16u                           /* of density below that, sparsest first */
+#define EMPTY_PAGES       512                           /* marked at a time, at most */
+#define EMPTY_MISSES      256                           /* pages tried whose blocks fit nowhere */
 
 static inline uint64_t
 page_bit(uint32_t page)
@@ -110,14 +111,13 @@ page_mark(struct memory *memory, uint32_t page)
 }
 
 static void
-pages_grade(struct memory *memory, struct choice *choice)
+pages_grade(struct memory *memory, struct choice *choice, uint32_t dense)
 {
     memset(choice, 0, sizeof(*choice));
     for (uint32_t page = 0; page < memory->never_populated; page++) {
         uint32_t density = EMPTY_LEVELS;
         if (page_is_in_class(memory, page)) {
-            density =
-                (uint32_t)((uint64_t)page_account(memory, page, choice, false) * EMPTY_LEVELS / EMPTY_DENSE_BYTES);
+            density = (uint32_t)((uint64_t)page_account(memory, page, choice, false) * EMPTY_LEVELS / dense);
         }
         memory->density[page] = (uint8_t)MIN(density, EMPTY_LEVELS);
     }
@@ -128,11 +128,11 @@ pages_grade(struct memory *memory, struct choice *choice)
 
 /* Sparsest first, as long as all that is in them finds a place in the others, or in pages not yet taken. */
 static void
-pages_choose(struct memory *memory)
+pages_choose(struct memory *memory, uint32_t dense)
 {
     struct choice choice;
     uint32_t misses = 0;
-    pages_grade(memory, &choice);
+    pages_grade(memory, &choice, dense);
     for (uint32_t level = 0; level < EMPTY_LEVELS; level++) {
         for (uint32_t page = 0; page < memory->never_populated; page++) {
             if (memory->density[page] != level) {
@@ -341,10 +341,14 @@ memory_empty_begin(struct memory *memory)
 {
     struct memory_stats stats;
     memory_stats(memory, &stats);
-    if (memory->marked_count != 0 || !slack_is_worth_it(&stats, load_relaxed(&memory->pressure))) {
+    uint64_t misses = memory_misses(memory);
+    bool lowered = load_relaxed(&memory->pages_limit) > memory->pages_target;
+    bool needed = lowered || (load_relaxed(&memory->pressure) && misses != memory->empty_misses);
+    memory->empty_misses = misses;
+    if (memory->marked_count != 0 || !slack_is_worth_it(&stats, needed)) {
         return 0;
     }
-    pages_choose(memory);
+    pages_choose(memory, needed ? EMPTY_FULL_DENSE : EMPTY_DENSE);
     if (memory->marked_count != 0) {
         store_relaxed(&memory->emptying_pages, memory->marked_count);
         pages_hold(memory);

@@ -110,6 +110,7 @@ struct memory {
     uint32_t *returned; /* pages given back to the system, to be populated again first */
     uint32_t manage_turn;
     bool evicting;
+    uint32_t pages_target; /* what pages_limit comes down to after the limit was lowered */
     uint64_t misses_seen;
     uint32_t *held;  /* per page, of marked ones: slabs that are on no stack although listed; see memory_empty_boot.c */
     bool *page_held; /* the same of the page itself */
@@ -117,6 +118,7 @@ struct memory {
     uint32_t *marked; /* indexes of marked pages */
     uint32_t marked_count;
     bool empty_futile;
+    uint64_t empty_misses; /* misses when pages were last chosen */
     uint64_t emptied_pages;
     size_t range_bytes, pages_bytes, slabs_bytes, emptying_bytes;
     void *range;
@@ -217,6 +219,7 @@ bool memory_span_retire(struct memory_span *span);
 /* A page that belongs to no class. */
 void memory_page_free(struct memory *memory, uint32_t index);
 uint64_t memory_used(const struct memory *memory);
+uint64_t memory_misses(const struct memory *memory);
 /* Sparse pages are being emptied, or should be: a refused taker may wait for that. */
 bool memory_empty_helps(const struct memory *memory);
 bool memory_empty_depot(struct memory *memory, uint32_t class_index);

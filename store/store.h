@@ -140,7 +140,12 @@ struct store_stats {
     uint64_t rebuilds;          /* segments that got a new table */
     uint64_t moved_records;     /* out of pages that are being emptied */
     uint64_t fixed_bytes;       /* directory, members and limbo's lists: mapped at boot, within memory.limit */
-    int32_t stalled_member;     /* index, or -1: has not quiesced for STORE_STALL_MS */
+    uint64_t other_bytes;       /* of memory.used_bytes: neither records, index nor limbo, but sessions and channels */
+    uint64_t overhead_bytes;    /* fixed_bytes without the directory, and the records of pages */
+    /* What counts against memory.limit: record + index + limbo + other + overhead bytes, memory.slack_bytes and
+     * memory.free_page_bytes; exact while nobody changes them. */
+    uint64_t total_bytes;
+    int32_t stalled_member; /* index, or -1: has not quiesced for STORE_STALL_MS */
     uint64_t stalled_ms;
 };
 #define STORE_STALL_MS 1000

@@ -221,6 +221,10 @@ store_stats(const struct store *store, struct store_stats *out)
     memory_stats(store->memory, &out->memory);
     out->fixed_bytes = store_fixed_bytes(store);
     out->memory.limit_bytes += out->fixed_bytes;
+    out->overhead_bytes = out->fixed_bytes - store->index.fixed_bytes + out->memory.meta_bytes;
+    uint64_t known = out->record_bytes + out->index_bytes - store->index.fixed_bytes + out->limbo_bytes;
+    out->other_bytes = sum_or_zero(out->memory.used_bytes - known);
+    out->total_bytes = out->memory.populated_bytes + out->memory.meta_bytes + out->fixed_bytes;
 }
 
 static uint64_t

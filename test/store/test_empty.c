@@ -238,15 +238,42 @@ dense_pages_are_left_alone(void)
 
 /* ---- the limit ---- */
 
+struct shrink {
+    struct slice key;
+    size_t bytes;
+    int64_t expires_at_ms;
+};
+
+static enum store_change
+shrink_change(void *context, struct store_member *member, const struct record *old, struct record **fresh)
+{
+    struct shrink *shrink = context;
+    if (old == NULL) {
+        return STORE_KEEP;
+    }
+    if (*fresh == NULL) {
+        *fresh = store_record(member, RECORD_STRING, shrink->key, shrink->bytes, shrink->expires_at_ms);
+        if (*fresh == NULL) {
+            return STORE_NO_MEMORY;
+        }
+        memcpy(record_value_room(*fresh), record_value(old).data, shrink->bytes);
+    }
+    return STORE_PUBLISH;
+}
+
 static void
 a_lowered_limit_refuses_until_enough_was_removed_and_then_memory_is_below_it(void)
 {
     open_two(2 * LIMIT);
     uint64_t empty = resident_bytes();
+    static uint8_t megabyte[MIB];
+    CU_ASSERT_EQUAL(put_patiently(SLICE_LITERAL("large"), slice_of(megabyte, MIB)), STORE_OK);
     uint32_t count = fill("k", 1000, UINT32_MAX);
     CU_ASSERT(resident_bytes() - empty > LIMIT);
     store_set_limit(store, LIMIT / 2);
     work(100);
+    struct shrink expire = { SLICE_LITERAL("large"), MIB, 2000000000 }; /* the reserve is there all the time */
+    CU_ASSERT_EQUAL(store_update(a, expire.key, store_hash(store, expire.key), shrink_change, &expire), STORE_OK);
     static const uint8_t value[1000];
     char text[32];
     CU_ASSERT(store_over_limit(a));
@@ -305,29 +332,6 @@ the_sums_are_exact_and_agree_with_what_is_resident(void)
 }
 
 /* ---- what shrinks, at the limit ---- */
-
-struct shrink {
-    struct slice key;
-    size_t bytes;
-    int64_t expires_at_ms;
-};
-
-static enum store_change
-shrink_change(void *context, struct store_member *member, const struct record *old, struct record **fresh)
-{
-    struct shrink *shrink = context;
-    if (old == NULL) {
-        return STORE_KEEP;
-    }
-    if (*fresh == NULL) {
-        *fresh = store_record(member, RECORD_STRING, shrink->key, shrink->bytes, shrink->expires_at_ms);
-        if (*fresh == NULL) {
-            return STORE_NO_MEMORY;
-        }
-        memcpy(record_value_room(*fresh), record_value(old).data, shrink->bytes);
-    }
-    return STORE_PUBLISH;
-}
 
 /* All members at once, each on a key of its own; those that must wait come again. How many were never served. */
 static uint32_t
