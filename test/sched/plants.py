@@ -98,8 +98,6 @@ PLANTS = [
     Plant("null-link-not-frozen", "store/rebuild.c",
           [("while (link == 0 && !cas_acq_rel(&bucket->link, &link, LINK_FROZEN)) {", "while (false) {")],
           "rebuild-append"),
-    Plant("forwarding-not-followed", "store/index.h",
-          [("while (UNLIKELY((link & LINK_FORWARDED) != 0)) {", "while (false) {")], "rebuild-read rebuild-loose"),
     Plant("old-table-looked-in", "store/store.c", [OLD_TABLE], "rebuild-write rebuild-read"),
     Plant("destination-looks-empty", "store/index.h", [("SLOT_INIT = 5 << 1,", "SLOT_INIT = SLOT_EMPTY,")],
           "rebuild-helpers rebuild-write rebuild-grow"),
@@ -127,7 +125,7 @@ PLANTS = [
     Plant("page-not-listed-again", "store/memory.c",
           [("            return; /* the next to give a block lists it again */\n        }\n    }\n"
             "    memory_stack_push(&class->stack, index);",
-            "            return;\n        }\n    }")], "pages-last pages-classes"),
+            "            return;\n        }\n    }")], "pages-unlist"),
     Plant("page-class-not-checked", "store/memory.c", [("!span_in_class(word, class_index) || ", "")],
           "sweep-lent-on"),
     Plant("stack-without-a-tag", "store/memory_layout.h",

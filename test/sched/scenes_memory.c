@@ -251,6 +251,7 @@ static const struct memory_plan plans[] = {
     { "pages-take", 3, 2, NULL, { "take b, give b, take b", "take b, give b, take b" } },
     { "pages-last", 2, 1, "take b, take b, take b, take b, take b", { "give b, take b", "take b, give b", "take b" } },
     { "pages-pass", 3, 2, "take b, post b", { "take b, post b, give b", "post b, give b, take b" } },
+    { "pages-unlist", 2, 2, "take b, post b", { "take b, give b", "post b, give b" } },
     { "pages-claim", 2, 1, "take b, take b, post b", { "give b", "post b, give b", "take b" } },
     { "pages-classes", 2, 1, "take c, take c", { "give c, take b", "take b, give b", "take c" } },
     { "slabs-drain", 2, 1, "take a, take a",

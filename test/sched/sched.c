@@ -263,21 +263,39 @@ scene_end(struct sched_result result)
     return result;
 }
 
+/* With bounds of 1, then 2 and so on up to the scene's: few preemptions find most, and are soon all tried. At most
+ * `limit` executions; `verbose_at` is the number of one, or UINT64_MAX. */
+static void
+search(const struct sched_scene *scene, uint64_t limit, uint64_t verbose_at, struct sched_result *result)
+{
+    uint32_t most = MAX(scene->preemptions, scene->stale_loads);
+    result->complete = true;
+    for (uint32_t bound = 1; bound <= most && (bound == 1 || choose_was_bounded()); bound++) {
+        bool more = true;
+        choose_first_path();
+        while (more) {
+            if (result->exhaustive == limit) {
+                result->complete = false;
+                return;
+            }
+            choose_by_path(MIN(bound, scene->preemptions), MIN(bound, scene->stale_loads));
+            sched.verbose = sched.verbose || result->exhaustive == verbose_at;
+            result->number = result->exhaustive++;
+            if (!execute()) {
+                result->failed_exhaustive = true;
+                return;
+            }
+            more = choose_next_path();
+        }
+    }
+}
+
 struct sched_result
 sched_explore(const struct sched_scene *scene, const struct sched_options *options)
 {
     struct sched_result result = scene_begin(scene, options->verbose);
-    bool more = scene->preemptions + scene->stale_loads != 0;
-    choose_first_path();
-    while (more && result.exhaustive < options->exhaustive && !sched.failed) {
-        choose_by_path(scene->preemptions, scene->stale_loads);
-        result.failed_exhaustive = true;
-        result.number = result.exhaustive++;
-        more = execute() && choose_next_path();
-    }
-    result.complete = !more;
+    search(scene, options->exhaustive, UINT64_MAX, &result);
     while (result.random < options->random && !sched.failed) {
-        result.failed_exhaustive = false;
         result.number = options->first_seed + result.random++;
         choose_by_seed(result.number);
         (void)execute();
@@ -289,15 +307,7 @@ struct sched_result
 sched_replay_exhaustive(const struct sched_scene *scene, uint64_t number, bool verbose)
 {
     struct sched_result result = scene_begin(scene, false);
-    bool more = true;
-    choose_first_path();
-    while (more && result.exhaustive <= number && !sched.failed) {
-        choose_by_path(scene->preemptions, scene->stale_loads);
-        sched.verbose = verbose && result.exhaustive == number;
-        result.failed_exhaustive = true;
-        result.number = result.exhaustive++;
-        more = execute() && choose_next_path();
-    }
+    search(scene, number + 1, verbose ? number : UINT64_MAX, &result);
     return scene_end(result);
 }
 

@@ -23,6 +23,7 @@ static struct {
     } choices[CHOICES_MOST];
     uint32_t length, at;
     uint32_t preemptions, stale_loads; /* left in this execution */
+    bool bounded;
 } path;
 
 static bool by_path;
@@ -103,6 +104,7 @@ void
 choose_first_path(void)
 {
     path.length = 0;
+    path.bounded = false;
 }
 
 void
@@ -127,6 +129,12 @@ choose_next_path(void)
     return false;
 }
 
+bool
+choose_was_bounded(void)
+{
+    return path.bounded;
+}
+
 static uint32_t
 path_choose(uint32_t count)
 {
@@ -145,6 +153,7 @@ static uint32_t
 path_stay_or_leave(uint32_t seat, const uint32_t *others, uint32_t count)
 {
     uint32_t chosen = path.preemptions != 0 ? path_choose(1 + count) : 0;
+    path.bounded = path.bounded || path.preemptions == 0;
     path.preemptions -= chosen != 0;
     return chosen != 0 ? others[chosen - 1] : seat;
 }
@@ -176,6 +185,7 @@ choose_store(uint32_t count)
         return dice_throw(dice.stale) ? 1 + (uint32_t)(dice_next() % (count - 1)) : 0;
     }
     uint32_t chosen = path.stale_loads != 0 ? path_choose(count) : 0;
+    path.bounded = path.bounded || path.stale_loads == 0;
     path.stale_loads -= chosen != 0;
     return chosen;
 }

@@ -46,6 +46,7 @@ void choose_by_seed(uint64_t seed); /* the next execution */
 void choose_first_path(void);
 void choose_by_path(uint32_t preemptions, uint32_t stale_loads); /* the next execution, and what it may spend */
 bool choose_next_path(void);                                     /* false: that was the last */
+bool choose_was_bounded(void); /* since the first path, something was not tried because all was spent */
 
 uint32_t choose_seat(const uint32_t *seats, uint32_t count);
 /* `seat` goes on, or one of the others, which is a preemption. */
