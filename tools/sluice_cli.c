@@ -269,6 +269,9 @@ main(int argc, char **argv)
     case CLI_MODE_STAT:
         code = cli_stat(&cli);
         break;
+    case CLI_MODE_SCAN:
+        code = cli_scan(&cli);
+        break;
     case CLI_MODE_COMMAND:
         if (cli.options.words_at < argc) {
             code = command_line_run(&cli, argv + cli.options.words_at);

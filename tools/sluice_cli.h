@@ -46,6 +46,7 @@ enum cli_mode {
     CLI_MODE_LATENCY,
     CLI_MODE_LATENCY_HISTORY,
     CLI_MODE_STAT,
+    CLI_MODE_SCAN,
 };
 
 struct cli_options {
@@ -62,6 +63,8 @@ struct cli_options {
     bool quoted_input;     /* words of the command line are quoted as in a line */
     int pipe_timeout_s;    /* 0: none */
     const char *delimiter; /* of elements, raw */
+    const char *pattern;   /* of --scan; NULL: every key */
+    const char *count;     /* of --scan; NULL: the server's own */
     int words_at;          /* argv index of the command's first word */
 };
 
@@ -96,3 +99,4 @@ int cli_lines(struct cli *cli);
 int cli_pipe(struct cli *cli);
 int cli_latency(struct cli *cli);
 int cli_stat(struct cli *cli);
+int cli_scan(struct cli *cli);

@@ -28,6 +28,7 @@ static const char usage[] =
     "  --quoted-input         arguments may be \"quoted\"\n"
     "  --pipe                 send stdin, which is RESP, as it is; count the replies\n"
     "  --pipe-timeout SECONDS give up after so long without a reply (30; 0: never)\n"
+    "  --scan                 print every key; with --pattern PATTERN, --count COUNT for each step, -i between them\n"
     "  --latency              ping for ever and show minimum, maximum, average\n"
     "  --latency-history      the same in rows of 15 seconds (or -i)\n"
     "  --stat                 rows of keys, memory, clients and requests\n"
@@ -35,10 +36,9 @@ static const char usage[] =
 
 /* Of redis-cli, and clear about not being here. Those that take a value are not asked for it. */
 static const char *const absent[] = {
-    "--scan",  "--bigkeys",      "--memkeys",           "--hotkeys", "--lru-test", "--replica",
-    "--slave", "--rdb",          "--functions-rdb",     "--eval",    "--ldb",      "--cluster",
-    "--tls",   "--latency-dist", "--intrinsic-latency", "-c",        "-X",         "-D",
-    "--csv"
+    "--bigkeys",      "--memkeys",           "--hotkeys", "--lru-test", "--replica", "--slave",
+    "--rdb",          "--functions-rdb",     "--eval",    "--ldb",      "--cluster", "--tls",
+    "--latency-dist", "--intrinsic-latency", "-c",        "-X",         "-D",        "--csv"
 };
 
 static int
@@ -162,6 +162,11 @@ value_option(struct cli_options *options, const char *name, const char *value)
         client->user = value;
     } else if (strcmp(name, "-d") == 0) {
         options->delimiter = value;
+    } else if (strcmp(name, "--pattern") == 0) {
+        options->pattern = value;
+    } else if (strcmp(name, "--count") == 0) {
+        good = integer_read(value, 1, 9e15, &number);
+        options->count = value;
     } else if (strcmp(name, "--fabric") == 0) {
         client->fabric.provider = value;
     } else if (strcmp(name, "-u") == 0) {
@@ -223,6 +228,8 @@ flag_option(struct cli_options *options, const char *name, bool *wire_chosen)
         options->quoted_input = true;
     } else if (strcmp(name, "--pipe") == 0) {
         options->mode = CLI_MODE_PIPE;
+    } else if (strcmp(name, "--scan") == 0) {
+        options->mode = CLI_MODE_SCAN;
     } else if (strcmp(name, "--latency") == 0) {
         options->mode = CLI_MODE_LATENCY;
     } else if (strcmp(name, "--latency-history") == 0) {

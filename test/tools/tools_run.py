@@ -84,7 +84,7 @@ def check_modes(server):
     expect("bad database", cli(server, "-n", "1", "ping")[2], "SELECT 1 failed: ERR DB index is out of range\n")
     expect_match("--latency", cli(server, "--latency", "-i", "0.2")[1], r"^\d+\.\d+ \d+\.\d+ \d+\.\d+ \d+\n$")
     expect_match("--stat", cli(server, "--stat", "-r", "2", "-i", "0.1")[1], r"keys .*\n\d+ +\S+ +\d+ +\d+ +\d+ \(\+0\)")
-    for option in ("--scan", "--bigkeys", "--cluster", "--eval"):
+    for option in ("--bigkeys", "--cluster", "--eval"):
         code, _, error = cli(server, option)
         expect(option, (code, error), (2, f"sluice-cli: {option} is not available in this version\n"))
     expect("unknown option", cli(server, "--nonsense")[0], 2)
@@ -95,6 +95,18 @@ def check_modes(server):
     code, _, error = cli(server, "--fabric", "nonsense", "ping")
     expect("no such provider", code, 1)
     expect_match("no such provider is named", error, "nonsense")
+
+
+def check_scan(server):
+    keys = {f"scan:{i}" for i in range(500)} | {"two words"}
+    cli(server, stdin="".join(f"SET {key} v\n" for key in keys if " " not in key).encode() + b"SET 'two words' v\n")
+    for name, where in transports(server):
+        code, out, _ = run(CLI, *where, "--scan", "--pattern", "scan:*")
+        expect(f"--scan {name}", (code, sorted(out.split())), (0, sorted(key for key in keys if " " not in key)))
+    expect("--scan --count", cli(server, "--scan", "--count", "1000", "--pattern", "two*")[1], "two words\n")
+    expect("--scan --no-raw", cli(server, "--no-raw", "--scan", "--pattern", "two*")[1], '"two words"\n')
+    expect("--scan of a bad pattern", cli(server, "-e", "--scan", "--pattern", "x" * 257)[0], 1)
+    expect("--count 0", cli(server, "--scan", "--count", "0")[0], 2)
 
 
 def check_pipe(server):
@@ -295,8 +307,8 @@ def main():
                      ' { type = "fabric"; provider = "net"; node = "127.0.0.1"; } );\n')
         config.flush()
         with Server(config=config.name) as server:
-            for check in (check_transports, check_modes, check_pipe, check_subscribe, check_prompt, check_redis_cli, check_bench,
-                          check_interrupt):
+            for check in (check_transports, check_modes, check_scan, check_pipe, check_subscribe, check_prompt, check_redis_cli,
+                          check_bench, check_interrupt):
                 begun = time.monotonic()
                 check(server)
                 print(f"{check.__name__}: {time.monotonic() - begun:.1f} s", flush=True)
