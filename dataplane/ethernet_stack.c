@@ -13,6 +13,8 @@
 
 #define DATAGRAM_MAX 9216 /* of what comes in fragments */
 
+struct ethernet ethernet_stack;
+
 /* ---- checksums: lwIP's own adds two bytes at a time ---- */
 
 uint16_t

@@ -1,10 +1,36 @@
+#include "config/cycles.h"
 #include "dataplane/ethernet_stack_private.h"
 #include <errno.h>
 #include <lwip/priv/tcp_priv.h>
 #include <lwip/stats.h>
+#include <sodium.h>
 #include <sys/uio.h>
 
 #define WRITE_MAX UINT16_MAX /* lwIP counts the bytes of one tcp_write() in 16 bits */
+
+/* ---- numbers nobody can guess ---- */
+
+/* RFC 6528: a clock, and a keyed hash of the connection's names. */
+uint32_t
+ethernet_stack_isn(const ip_addr_t *local, uint16_t local_port, const ip_addr_t *remote, uint16_t remote_port)
+{
+    uint32_t names[3] = { local->addr, remote->addr, (uint32_t)local_port << 16 | remote_port };
+    uint64_t hash;
+
+    crypto_shorthash((uint8_t *)&hash, (const uint8_t *)names, sizeof(names), ethernet_stack.isn_key);
+    return (uint32_t)hash + (uint32_t)(cycles_now() >> 13); /* wraps in hours */
+}
+
+uint32_t
+ethernet_stack_draw(void)
+{
+    uint64_t hash;
+
+    ethernet_stack.draws++;
+    crypto_shorthash((uint8_t *)&hash, (const uint8_t *)&ethernet_stack.draws, sizeof(ethernet_stack.draws),
+                     ethernet_stack.isn_key);
+    return (uint32_t)hash;
+}
 
 /* ---- lists and look-ups ---- */
 
