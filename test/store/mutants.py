@@ -67,6 +67,8 @@ MUTANTS = [
            "(store_release(place->slot, word), expected = 0, false)", "race_store"),
     Mutant("update-lost", "store.c", "!cas_acq_rel(place->slot, &expected, word)",
            "(store_release(place->slot, word), expected = 0, false)", "race_linear"),
+    Mutant("move-without-cas", "sweep.c", "    if (!cas_acq_rel(slot, &word, there)) {",
+           "    store_release(slot, there);\n    if (false) {", "race_linear"),
     Mutant("ghost-leaked", "store.c", "    if (place->slot != NULL && slot_has_key(place->word)) {\n        change_retire",
            "    if (place->slot != NULL && slot_is_record(place->word)) {\n        change_retire", "race_store"),
     Mutant("change-not-published", "store.c", "    member_published(member, change->key, change->stamp, fresh);\n", "",

@@ -1,8 +1,9 @@
 /* Short histories of commands on a few keys, each checked for an order that explains every result (linear_keys.h).
  *
  * All keys lie in one segment of a small index. Between its commands each member inserts, removes and lets expire other
- * keys of that segment, so that it grows, shrinks, and is cleared of TOMBs under the commands; a flush hits it too. The
- * state that a history starts from is what the reads at the end of the one before found.
+ * keys of that segment, so that it grows, shrinks, and is cleared of TOMBs under the commands; flushes hit it, and
+ * pages are emptied by moving its records. The state that a history starts from is what the reads at the end of the one
+ * before found.
  *
  * usage: race_linear [seconds [threads [seed [refused]]]]
  *        at least HISTORIES_LEAST histories, however long they take; a seed of 0 is the time; one allocation in
@@ -18,7 +19,8 @@
 #define MEMBER_COMMANDS 12
 #define HISTORIES_LEAST 1000
 #define FILLERS         120 /* keys: 32 buckets when they are all there, 1 when none is */
-#define PHASE_HISTORIES 12  /* mostly inserting, then mostly removing */
+#define MOVE_HISTORIES  8
+#define PHASE_HISTORIES 12 /* mostly inserting, then mostly removing */
 #define CONFIGURATIONS  (1 << 17)
 #define VIEW_TRIES      8
 #define READY_SPINS     2000 /* some microseconds: with fewer cores than members, not all begin together */
@@ -314,12 +316,35 @@ history_make(struct store_member *member, uint64_t round, struct keys_operation 
     return count;
 }
 
-static double
-seconds_now(void)
+static uint64_t
+monotonic_ms(void)
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* As the management core would, had the page in which the keys lie become sparse (store_boot.c). */
+static void
+empty_page_of_keys(struct store_member *member)
+{
+    struct memory *memory = store->memory;
+    const struct record *record = NULL;
+    for (uint32_t key = 0; key < KEYS_MAX && record == NULL; key++) {
+        record = store_find(member, keys[key], store_hash(store, keys[key]));
+    }
+    if (record == NULL || load_relaxed(&store->sweep_move)) {
+        return;
+    }
+    uint32_t page = (uint32_t)((size_t)((const uint8_t *)record - memory->base) >> MEMORY_PAGE_SHIFT);
+    memory->marked[memory->marked_count++] = page;
+    or_relaxed(&memory->emptying[page / 64], 1ull << page % 64);
+    store_relaxed(&memory->emptying_pages, 1);
+    add_relaxed(&memory->emptying_round, 1);
+    store->move_marked = 1;
+    store->move_since_ms = store->move_walked_ms = monotonic_ms();
+    store->move_until = load_relaxed(&store->sweep_next) + 2 * (store->index.segment_count / 64);
+    store_relaxed(&store->sweep_move, true);
 }
 
 /* The number of histories made, 0 when one has no order. */
@@ -328,11 +353,14 @@ histories(struct store_member *member, struct linear *linear, double seconds)
 {
     static struct keys_operation history[LINEAR_OPERATIONS];
     struct keys_state state = { 0 };
-    double until = seconds_now() + seconds;
+    uint64_t until_ms = monotonic_ms() + (uint64_t)(seconds * 1000);
     uint64_t round = 0;
-    while (round < HISTORIES_LEAST || seconds_now() < until) {
+    while (round < HISTORIES_LEAST || monotonic_ms() < until_ms) {
         struct keys_state initial = state;
         uint32_t count = history_make(member, ++round, history, &state);
+        if (round % MOVE_HISTORIES == 0) {
+            empty_page_of_keys(member);
+        }
         store_manage(store);
         if (keys_check(linear, &initial, history, count, stderr) != LINEAR_YES) {
             fprintf(stderr, "race_linear: history %" PRIu64 " cannot be explained\n", round);
@@ -355,10 +383,11 @@ all_was_forced(uint64_t made)
     }
     store_stats(store, &stats);
     printf("%" PRIu64 " histories, all have an order; %" PRIu64 " rebuilds, %" PRIu64 " expired, %" PRIu64
-           " flushes, %" PRIu64 " retries, %" PRIu64 " fillers, %" PRIu64 " not done\n",
-           made, stats.rebuilds, stats.expired_keys, stats.flushes, stats.update_retries, done, later);
+           " flushes, %" PRIu64 " moves, %" PRIu64 " retries, %" PRIu64 " fillers, %" PRIu64 " not done\n",
+           made, stats.rebuilds, stats.expired_keys, stats.flushes, stats.moved_records, stats.update_retries, done,
+           later);
     return stats.rebuilds > made / 20 && stats.expired_keys > made / 10 && stats.flushes > made / 100 &&
-           (later < made || refusals.one_in != 0);
+           stats.moved_records > made / 100 && (later < made || refusals.one_in != 0);
 }
 
 int
