@@ -20,14 +20,20 @@
 /* ---- time ---- */
 
 static void
-lcore_look_at_clock(struct lcore *lcore)
+lcore_set_time(struct lcore *lcore, uint64_t cycles)
 {
-    lcore->now_cycles = cycles_now();
-    int64_t now_ms = clock_unix_ns(&lcore->dataplane->clock, lcore->now_cycles) / 1000000;
+    int64_t now_ms = clock_unix_ns(&lcore->dataplane->clock, cycles) / 1000000;
     if (LIKELY(now_ms != 0)) {
         lcore->now_ms = now_ms;
     }
     store_set_time(lcore->store, lcore->now_ms);
+}
+
+static void
+lcore_look_at_clock(struct lcore *lcore)
+{
+    lcore->now_cycles = cycles_now();
+    lcore_set_time(lcore, lcore->now_cycles);
 }
 
 /* ---- mail ---- */
@@ -212,8 +218,10 @@ lcore_turn(struct lcore *lcore)
     struct burst *burst = &lcore->burst;
 
     lcore_look_at_clock(lcore);
-    uint32_t events = lcore_poll_mail(lcore);       /* other lcores and the management core */
-    events += poll_ports(lcore);                    /* fair, bounded; bytes reach their sessions */
+    uint32_t events = lcore_poll_mail(lcore); /* other lcores and the management core */
+    events += poll_ports(lcore);              /* fair, bounded; bytes reach their sessions */
+    /* Not before the requests came: a key that another lcore has called dead stays dead. */
+    lcore_set_time(lcore, cycles_now());
     uint32_t requests = burst_decode(burst, lcore); /* bytes -> requests, in session order */
     burst_prefetch(burst, lcore);                   /* buckets, then records */
     burst_execute(burst, lcore);                    /* handler per request, reply encoded in place */
