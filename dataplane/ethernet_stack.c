@@ -17,21 +17,40 @@ struct ethernet ethernet_stack;
 
 /* ---- checksums: lwIP's own adds two bytes at a time ---- */
 
+static inline uint64_t
+load_bytes(const uint8_t *at, size_t bytes)
+{
+    uint64_t word = 0;
+    memcpy(&word, at, bytes);
+    return word;
+}
+
+static inline uint64_t
+add_with_carry(uint64_t sum, uint64_t word)
+{
+    sum += word;
+    return sum + (sum < word);
+}
+
 uint16_t
 ethernet_stack_sum(const void *data, int bytes)
 {
     const uint8_t *at = data;
     uint64_t sum = 0;
 
-    for (; bytes >= 4; bytes -= 4, at += 4) {
-        uint32_t word;
-        memcpy(&word, at, sizeof(word));
-        sum += word;
+    for (; bytes >= 8; bytes -= 8, at += 8) {
+        sum = add_with_carry(sum, load_bytes(at, 8));
     }
-    if (bytes > 0) {
-        uint32_t word = 0;
-        memcpy(&word, at, (size_t)bytes);
-        sum += word;
+    if (bytes & 4) {
+        sum = add_with_carry(sum, load_bytes(at, 4));
+        at += 4;
+    }
+    if (bytes & 2) {
+        sum = add_with_carry(sum, load_bytes(at, 2));
+        at += 2;
+    }
+    if (bytes & 1) {
+        sum = add_with_carry(sum, *at);
     }
     sum = (sum & 0xffffffff) + (sum >> 32);
     sum = (sum & 0xffffffff) + (sum >> 32);

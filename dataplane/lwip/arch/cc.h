@@ -5,6 +5,8 @@
 
 #define LWIP_NO_UNISTD_H 1
 #define BYTE_ORDER       LITTLE_ENDIAN
+#define lwip_htons(x)    __builtin_bswap16(x)
+#define lwip_htonl(x)    __builtin_bswap32(x)
 #define LWIP_PLATFORM_DIAG(text)
 #define LWIP_PLATFORM_ASSERT(text) abort()
 #define LWIP_ERROR(text, expression, handler)                                                                          \
