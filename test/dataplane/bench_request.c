@@ -7,8 +7,7 @@
 #include <pthread.h>
 #include <time.h>
 
-#define VALUE_BYTES 32
-#define ROUNDS      4096 /* prepared bursts, used in turn */
+#define ROUNDS 4096 /* prepared bursts, used in turn */
 
 struct bench_port {
     struct port port;
@@ -84,25 +83,45 @@ static const struct port_ops bench_ops = {
     .close = bench_close,
 };
 
-static size_t
-put_request(uint8_t *out, const char *operation, uint64_t key)
+/* An operation, what creates the keys that it finds, and its request but for the 12 digits of the key. */
+static const struct bench_operation {
+    const char *name, *fill;
+    const char *before, *behind;
+} operations[] = {
+    { "ping", "set", "*1\r\n$4\r\nPING\r\n", NULL },
+    { "get", "set", "*2\r\n$3\r\nGET\r\n$16\r\nkey:", "\r\n" },
+    { "set", "set", "*3\r\n$3\r\nSET\r\n$16\r\nkey:", "\r\n$32\r\n0123456789abcdef0123456789abcdef\r\n" },
+    { "incr", "incr", "*2\r\n$4\r\nINCR\r\n$16\r\nkey:", "\r\n" },
+    { "hget", "hset", "*3\r\n$4\r\nHGET\r\n$16\r\nkey:", "\r\n$5\r\nfield\r\n" },
+    { "hset", "hset",
+      "*4\r\n$4\r\nHSET\r\n$16\r\nkey:", "\r\n$5\r\nfield\r\n$32\r\n0123456789abcdef0123456789abcdef\r\n" },
+    { "zscore", "zadd", "*3\r\n$6\r\nZSCORE\r\n$16\r\nkey:", "\r\n$6\r\nmember\r\n" },
+    { "zadd", "zadd", "*4\r\n$4\r\nZADD\r\n$16\r\nkey:", "\r\n$4\r\n1234\r\n$6\r\nmember\r\n" },
+};
+
+static const struct bench_operation *
+operation_find(const char *name)
 {
-    static const char value[VALUE_BYTES + 1] = "0123456789abcdef0123456789abcdef";
-    char *at = (char *)out;
-    if (strcmp(operation, "get") == 0) {
-        return (size_t)sprintf(at, "*2\r\n$3\r\nGET\r\n$16\r\nkey:%012llu\r\n", (unsigned long long)key);
+    for (size_t i = 0; i < ARRAY_COUNT(operations); i++) {
+        if (strcmp(operations[i].name, name) == 0) {
+            return &operations[i];
+        }
     }
-    if (strcmp(operation, "set") == 0) {
-        return (size_t)sprintf(at, "*3\r\n$3\r\nSET\r\n$16\r\nkey:%012llu\r\n$32\r\n%s\r\n", (unsigned long long)key,
-                               value);
+    return NULL;
+}
+
+static size_t
+put_request(uint8_t *out, const struct bench_operation *operation, uint64_t key)
+{
+    if (operation->behind == NULL) {
+        return (size_t)sprintf((char *)out, "%s", operation->before);
     }
-    CHECK(strcmp(operation, "ping") == 0);
-    return (size_t)sprintf(at, "*1\r\n$4\r\nPING\r\n");
+    return (size_t)sprintf((char *)out, "%s%012llu%s", operation->before, (unsigned long long)key, operation->behind);
 }
 
 /* Prepared bursts of `operation` on uniform keys. */
 static void
-prepare(const char *operation, uint64_t keys, uint32_t burst)
+prepare(const struct bench_operation *operation, uint64_t keys, uint32_t burst)
 {
     uint64_t seed = 0x9e3779b97f4a7c15ull;
     size_t bytes = 0;
@@ -145,7 +164,7 @@ cpu_ns(void)
 
 /* Every key once, through the same path. */
 static void
-fill(struct dataplane *dataplane, uint64_t keys)
+fill(struct dataplane *dataplane, const struct bench_operation *operation, uint64_t keys)
 {
     struct lcore *lcore = dataplane->lcores[0];
     for (uint64_t done = 0; done < keys; done += (uint64_t)ROUNDS * LIMIT_BURST) {
@@ -154,7 +173,7 @@ fill(struct dataplane *dataplane, uint64_t keys)
         for (uint32_t round = 0; round < ROUNDS; round++) {
             bench.offsets[round] = bytes;
             for (uint32_t i = 0; i < LIMIT_BURST; i++) {
-                bytes += put_request(bench.requests + bytes, "set", seed++ % keys);
+                bytes += put_request(bench.requests + bytes, operation, seed++ % keys);
             }
         }
         bench.offsets[ROUNDS] = bytes;
@@ -193,7 +212,7 @@ watch(void *argument)
 int
 main(int argc, char **argv)
 {
-    const char *operation = argc > 1 ? argv[1] : "get";
+    const struct bench_operation *operation = operation_find(argc > 1 ? argv[1] : "get");
     uint64_t keys = argc > 2 ? strtoull(argv[2], NULL, 10) : 1000000;
     uint32_t burst = argc > 3 ? (uint32_t)atoi(argv[3]) : 16;
     uint64_t requests = argc > 4 ? strtoull(argv[4], NULL, 10) : 4000000;
@@ -201,7 +220,7 @@ main(int argc, char **argv)
     char keys_text[64], why[SETTINGS_WHY_BYTES];
     snprintf(keys_text, sizeof(keys_text), "store.keys_expected=%llu", (unsigned long long)MAX(keys, 1024ull));
     const char *overrides[] = { "memory.reserve=8GiB", "memory.ahead=128MiB", keys_text };
-    CHECK(burst >= 1 && burst <= LIMIT_BURST && keys > 0);
+    CHECK(operation != NULL && burst >= 1 && burst <= LIMIT_BURST && keys > 0);
     if (settings_load(NULL, overrides, ARRAY_COUNT(overrides), &settings, why, sizeof(why)) != 0) {
         fprintf(stderr, "bench_request: %s\n", why);
         return 1;
@@ -220,7 +239,7 @@ main(int argc, char **argv)
     CHECK(bench.requests != NULL && bench.offsets != NULL);
     CHECK(session_open(&bench.session, lcore, &bench.port));
 
-    fill(dataplane, keys);
+    fill(dataplane, operation_find(operation->fill), keys);
     prepare(operation, keys, burst);
     turn(lcore, ROUNDS / 4);
     uint64_t errors = load_relaxed(&lcore->counters->replies_error);
@@ -236,7 +255,7 @@ main(int argc, char **argv)
     CHECK(!watched || pthread_join(watcher, NULL) == 0);
     uint64_t done = load_relaxed(&lcore->counters->requests) - before;
     CHECK(done == requests / burst * burst && load_relaxed(&lcore->counters->replies_error) == errors);
-    printf("%s %llu %u %.1f\n", operation, (unsigned long long)keys, burst, ns / (double)done);
+    printf("%s %llu %u %.1f\n", operation->name, (unsigned long long)keys, burst, ns / (double)done);
     fflush(stdout);
     _Exit(0); /* nothing to tidy: a process of its own */
 }
