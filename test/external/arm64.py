@@ -15,6 +15,7 @@ ROOT, SKIPPED = server.ROOT, server.SKIPPED
 SYSROOT, BUILD = "build/sysroot-arm64", "build/arm64"
 QEMU = f"qemu-aarch64 -L {SYSROOT}"
 PROGRAMS = ("sluiced", "sluicectl", "sluice-cli", "sluice_fabric.so")
+SCHEDULES = "-n 30 -x 150"  # of the scheduler: the order is its own, whatever the machine, so a few tell
 SUITE_S = 120  # most that one may take: the emulator is 3 to 20 times slower
 
 # Rows of test/suites.tsv. Not here: what takes minutes (number, alloc-fail), what measures (benchmarks), what counts page faults or
@@ -99,6 +100,7 @@ def main():
     env = dict(os.environ, SLUICE_BUILD=str(wrappers()))
     for name in SUITES:
         command = re.sub(r"\bbuild/(?=test/)", f"{QEMU} {BUILD}/", known[name])
+        command = re.sub(r"-n \d+ -x \d+", SCHEDULES, command)
         try:
             code = run("bash", "-c", command, env=env, timeout=SUITE_S).returncode
         except subprocess.TimeoutExpired:
