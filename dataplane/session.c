@@ -435,8 +435,8 @@ session_output_shrank(struct session *session)
         session->flags &= ~(uint32_t)SESSION_FULL;
         if (session->in.taken < session->in.bytes) {
             session_ready(session);
-        } else if (session->flags & SESSION_EOF) {
-            session_start_closing(session);
+        } else if ((session->flags & (SESSION_EOF | SESSION_PARKED)) == SESSION_EOF) {
+            session_start_closing(session); /* parked, it is still owed an answer */
         }
     }
     if ((session->flags & SESSION_CLOSING) && pending == 0) {

@@ -110,6 +110,26 @@ class Streams(Shutdown):
             self.assertEqual(answers, b"".join(b":%d\r\n" % (i + 1) for i in range(1000)), over)
         self.assert_ended()
 
+    def test_a_helper_at_work_finishes(self):
+        """KEYS was taken, and two more wait behind it: each answer is whole. Its asker gone, the job holds nobody."""
+        count = 20000
+        with self.server.connect() as writer:
+            writer.sendall(b"".join(fabric.resp_request("SET", f"key:{n:06}", "v") for n in range(count)))
+            answers = b""
+            while len(answers) < count * 5:
+                answers += writer.recv(1 << 18)
+        clients = [self.connect(over) for over in ("tcp", "unix", "tcp")]
+        for connection in clients:
+            connection.sendall(fabric.resp_request("KEYS", "*") * 3)
+        clients.pop().close()
+        self.server.counter_wait("requests_later", 3)
+        self.terminate()
+        for connection in clients:
+            answers = self.read_all(connection)
+            self.assertEqual(answers.count(b"*%d\r\n" % count), 3)
+            self.assertEqual(answers.count(b"key:"), 3 * count)
+        self.assert_ended()
+
     def test_large_answers_that_are_read_slowly_come_whole(self):
         with self.server.connect() as writer:
             self.assertEqual(fabric.resp_call(writer, "SET", "big", fabric.value(1 << 20, 1)), b"OK")
