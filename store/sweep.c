@@ -333,6 +333,10 @@ sweep_step(struct store_member *member)
     uint32_t budget = sweep_budget(member);
     while (budget != 0 && (sweep->hand.active || sweep_next_segment(member))) {
         budget = sweep_segment(member, budget, sweep->flush);
+        bool part_ends = !sweep->hand.active && sweep->hand.segments == 0;
+        if (part_ends && sweep->flush && !sweep_is_flush(store)) {
+            return; /* or a part taken with what is left of the budget would keep a flush going that is over */
+        }
     }
 }
 
