@@ -66,8 +66,72 @@ static const struct scene_plan plans[] = {
 };
 /* clang-format on */
 
+/* ---- soups: scenes made up by their number ---- */
+
+#define SOUP_BEFORE  10 /* calls, at most */
+#define SOUP_THREADS 3
+#define SOUP_CALLS   5
+#define SOUP_TEXT    256
+
+static struct soup {
+    char name[32], before[SOUP_TEXT], threads[SOUP_THREADS][SOUP_TEXT];
+    struct scene_plan plan;
+    uint64_t random;
+} soup;
+
+static uint32_t
+soup_random(uint32_t below)
+{
+    soup.random = soup.random * 6364136223846793005ull + 1442695040888963407ull;
+    return (uint32_t)(soup.random >> 33) % below;
+}
+
+static void
+soup_add(char *text, const char *const *words, uint32_t word_count)
+{
+    static const char keys[] = "aabbcxyz";
+    const char *word = words[soup_random(word_count)];
+    size_t used = strlen(text);
+    bool has_key = word[strlen(word) - 1] == ' ';
+    int length = snprintf(text + used, SOUP_TEXT - used, "%s%s%.1s", used != 0 ? ", " : "", word,
+                          has_key ? &keys[soup_random(sizeof(keys) - 1)] : "");
+    CHECK(length > 0 && used + (size_t)length < SOUP_TEXT);
+}
+
+static const struct scene_plan *
+soup_make(uint32_t number)
+{
+    static const char *const before[] = { "set ", "set ", "set ", "del ", "expiring ", "incr ", "rebuild" };
+    static const char *const judged[] = { "get ",  "set ", "add ", "del ", "incr ",   "incr ",   "mget",
+                                          "flush", "turn", "nap",  "seal", "reclaim", "rebuild", "sweep" };
+    static const char *const loose[] = { "get ", "get ", "set ", "set ",    "del ",    "add ",  "mget",    "turn",
+                                         "nap",  "nap",  "seal", "reclaim", "reclaim", "sweep", "rebuild", "evict" };
+    static const enum scene_mode modes[] = { JUDGED, JUDGED, CYCLES, LOOSE };
+    soup = (struct soup){ .random = number };
+    (void)soup_random(1);
+    enum scene_mode mode = modes[soup_random(ARRAY_COUNT(modes))];
+    snprintf(soup.name, sizeof(soup.name), "soup-%u", number);
+    soup.plan = (struct scene_plan){ .name = soup.name, .mode = mode, .before = soup.before };
+    for (uint32_t calls = soup_random(SOUP_BEFORE); calls != 0; calls--) {
+        soup_add(soup.before, before, ARRAY_COUNT(before));
+    }
+    uint32_t threads = 2 + soup_random(SOUP_THREADS - 1);
+    for (uint32_t thread = 0; thread < threads; thread++) {
+        soup.plan.threads[thread] = soup.threads[thread];
+        for (uint32_t calls = 2 + soup_random(SOUP_CALLS - 1); calls != 0; calls--) {
+            if (mode == LOOSE) {
+                soup_add(soup.threads[thread], loose, ARRAY_COUNT(loose));
+            } else {
+                soup_add(soup.threads[thread], judged, ARRAY_COUNT(judged));
+            }
+        }
+    }
+    return &soup.plan;
+}
+
 const struct sched_scene *
 scene_at(uint32_t index)
 {
-    return index < ARRAY_COUNT(plans) ? scene_of_plan(&plans[index]) : NULL;
+    uint32_t count = ARRAY_COUNT(plans);
+    return scene_of_plan(index < count ? &plans[index] : soup_make(index - count));
 }

@@ -244,7 +244,7 @@ scene_begin(const struct sched_scene *scene, bool verbose)
     sched.failed = false;
     sched.verbose = false;
     heap_open();
-    atomic_begin_execution();
+    atomic_begin_setup();
     CHECK(run_alone(setup_main));
     heap_snapshot();
     sched.verbose = verbose;

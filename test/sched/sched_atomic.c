@@ -1,10 +1,11 @@
 /* Weak memory: which store does a load read, and what does its thread know after it? */
 #include "test/sched/sched_private.h"
 
-#define LOCATIONS   (1u << 15) /* slots of the table; an execution uses less than half of them */
-#define STORES_MOST (1u << 17) /* of one execution */
-#define STALE_MOST  8          /* a load looks back so far */
-#define CYCLES_STEP 40         /* less than a tick of stamp.h: two readings may share one */
+#define LOCATIONS    (1u << 15)   /* slots of the table; an execution uses less than half of them */
+#define STORES_MOST  (1u << 17)   /* of one execution */
+#define STALE_MOST   8            /* a load looks back so far */
+#define CYCLES_STEP  40           /* less than a tick of stamp.h: two readings may share one */
+#define CYCLES_FIRST (1ull << 32) /* of an execution; setup is before */
 
 /* One store in the modification order of its location. */
 struct store {
@@ -33,13 +34,19 @@ static uint32_t time_order[SCHED_SEATS];  /* what was visible at the readings of
 static uint64_t cycles;
 
 void
+atomic_begin_setup(void)
+{
+    cycles = 0;
+}
+
+void
 atomic_begin_execution(void)
 {
     execution++;
     store_count = location_count = 0;
     memset(fence_order, 0, sizeof(fence_order));
     memset(time_order, 0, sizeof(time_order));
-    cycles = 1ull << 32;
+    cycles = CYCLES_FIRST;
 }
 
 /* ---- clocks ---- */

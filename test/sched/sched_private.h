@@ -58,6 +58,7 @@ uint32_t choose_store(uint32_t count);
 
 /* ---- sched_atomic.c ---- */
 
+void atomic_begin_setup(void);
 void atomic_begin_execution(void);
 /* The block is new, or its end has come: nothing of its locations remains. False: an access of some other thread is not
  * ordered before now. */

@@ -1,6 +1,6 @@
 /* Run the scenes: exhaustively within each one's bounds, then at random.
  *
- * usage: sched_... [-n SEEDS] [-x EXECUTIONS] [-s FIRST_SEED] [SCENE...]
+ * usage: sched_... [-n SEEDS] [-x EXECUTIONS] [-s FIRST_SEED] [-m SCENES] [SCENE...]
  *        sched_... -r NUMBER [-v] SCENE      one execution again; -v prints each operation
  *
  * NUMBER is what a failure printed: a seed, or x and the count of executions of the exhaustive search before it. */
@@ -8,6 +8,8 @@
 #include <inttypes.h>
 #include <time.h>
 #include <unistd.h>
+
+#define SCENES_MOST 100 /* unless told otherwise */
 
 static double
 seconds_now(void)
@@ -56,9 +58,10 @@ main(int argc, char **argv)
 {
     struct sched_options options = { .first_seed = 1, .random = 2000, .exhaustive = 20000 };
     const char *replay = NULL;
+    uint32_t scenes_most = SCENES_MOST;
     bool verbose = false;
     setlinebuf(stdout);
-    for (int option; (option = getopt(argc, argv, "n:x:s:r:v")) != -1;) {
+    for (int option; (option = getopt(argc, argv, "n:x:s:m:r:v")) != -1;) {
         switch (option) {
         case 'n':
             options.random = strtoull(optarg, NULL, 10);
@@ -68,6 +71,9 @@ main(int argc, char **argv)
             break;
         case 's':
             options.first_seed = strtoull(optarg, NULL, 10);
+            break;
+        case 'm':
+            scenes_most = (uint32_t)strtoul(optarg, NULL, 10);
             break;
         case 'r':
             replay = optarg;
@@ -81,7 +87,8 @@ main(int argc, char **argv)
     }
     uint32_t failed = 0, ran = 0;
     const struct sched_scene *scene;
-    for (uint32_t i = 0; (scene = scene_at(i)) != NULL; i++) {
+    uint32_t most = optind < argc ? UINT32_MAX : scenes_most, wanted = (uint32_t)(argc - optind);
+    for (uint32_t i = 0; i < most && (wanted == 0 || ran < wanted) && (scene = scene_at(i)) != NULL; i++) {
         if (!scene_wanted(scene->name, argv + optind)) {
             continue;
         }

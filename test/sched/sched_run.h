@@ -2,5 +2,5 @@
 #pragma once
 #include "test/sched/sched.h"
 
-/* Scene `index`, until the next call; NULL after the last. */
+/* Scene `index`, until the next call; NULL after the last. They need not end: some can be made up by their index. */
 const struct sched_scene *scene_at(uint32_t index);
