@@ -138,6 +138,7 @@ store_leave(struct store_member *member)
         limbo_reclaim(limbo, LIMBO_BLOCKS);
         store_quiesce(member);
     }
+    sweep_leave(member);
     store_offline(member);
     for (uint32_t turn = 0; turn < LEAVE_TURNS && limbo->head != limbo->tail; turn++) {
         qsbr_offline(limbo); /* seals what is open, when a batch is free */

@@ -50,9 +50,11 @@ struct index_hand {
 struct member_sweep {
     struct index_hand hand;
     bool flush, move;
+    uint64_t table;               /* of the segment, since its first bucket was looked at */
     bool relocate;                /* buckets of this segment lie in pages that are being emptied */
+    bool missed;                  /* flushed records of this segment were under other hands */
     uint32_t live, ghosts, tombs; /* met in this segment */
-    uint32_t waited;              /* calls spent waiting for a rebuild of this segment */
+    uint32_t waited;              /* calls spent waiting for a rebuild of this segment, and rounds begun again */
     uint32_t mortal, dead;        /* slots with an expiry looked at lately, and those of them that had expired */
     bool hungry;                  /* so many were dead that it is worth more of the turn */
     size_t moved_bytes;           /* in this call */

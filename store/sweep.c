@@ -65,6 +65,7 @@ sweep_record(struct store_member *member, _Atomic uint64_t *slot, uint64_t word)
     sweep->mortal += mortal;
     sweep->dead += mortal && dead;
     enum sweep_burial burial = dead ? sweep_bury(member, slot, word) : SWEEP_STAYS;
+    sweep->missed = sweep->missed || (dead && burial == SWEEP_STAYS);
     if (burial == SWEEP_REMOVED) {
         counter_add(&member->counters.expired_keys, 1);
         sweep->dead_ms = member->now_ms;
@@ -136,6 +137,7 @@ sweep_slot(struct store_member *member, _Atomic uint64_t *slot, uint64_t table, 
     if (slot_is_record(word)) {
         bool look = !frozen && (flush || kind == SLOT_TTL);
         gone = look && sweep_record(member, slot, word);
+        sweep->missed = sweep->missed || (flush && frozen);
         sweep->tombs += gone;
         sweep->live += !gone;
     } else if (kind == SLOT_GHOST) {
@@ -208,7 +210,7 @@ static void
 sweep_segment_start(struct member_sweep *sweep)
 {
     sweep->hand.bucket = sweep->live = sweep->ghosts = sweep->tombs = 0;
-    sweep->relocate = false;
+    sweep->relocate = sweep->missed = false;
 }
 
 bool
@@ -256,6 +258,10 @@ sweep_segment(struct store_member *member, uint32_t budget, bool flush)
         sweep_segment_start(sweep); /* being rebuilt: its buckets move under our feet, and soon it is done */
         return 0;
     }
+    if (table != sweep->table) { /* rebuilt between two calls: what lay ahead may lie behind */
+        sweep->table = table;
+        sweep_segment_start(sweep);
+    }
     uint32_t buckets = 1u << (table & INDEX_LOG2_MASK);
     for (; budget != 0 && sweep->hand.bucket < buckets; budget--) {
         if (!sweep_bucket(member, table, flush)) {
@@ -264,6 +270,10 @@ sweep_segment(struct store_member *member, uint32_t budget, bool flush)
         sweep->hand.bucket++;
     }
     if (sweep->hand.bucket >= buckets) {
+        if (flush && sweep->missed && ++sweep->waited < SWEEP_WAIT_CALLS) {
+            sweep_segment_start(sweep); /* nobody looks for them after this round */
+            return 0;
+        }
         if (!sweep_segment_end(member, table)) {
             return 0;
         }
@@ -338,6 +348,16 @@ sweep_step(struct store_member *member)
             return; /* or a part taken with what is left of the budget would keep a flush going that is over */
         }
     }
+}
+
+void
+sweep_leave(struct store_member *member)
+{
+    struct member_sweep *sweep = &member->sweep;
+    if (sweep->flush && (sweep->hand.active || sweep->hand.segments != 0)) {
+        sweep_flushed(member->store); /* the others go round again */
+    }
+    sweep->hand = (struct index_hand){ 0 };
 }
 
 void

@@ -25,5 +25,8 @@ void sweep_step(struct store_member *member);
 /* A cut was made: look for records below it. */
 void sweep_flushed(struct store *store);
 
+/* The member leaves: the part of a flush that it has taken is swept by others. */
+void sweep_leave(struct store_member *member);
+
 /* Management core: decides whether there is anything to sweep for. */
 void sweep_manage(struct store *store, const struct store_stats *stats);

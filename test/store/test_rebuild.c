@@ -1,3 +1,4 @@
+#include "store/sweep.h"
 #include "store_fixture.h"
 #include <CUnit/Basic.h>
 
@@ -336,6 +337,81 @@ a_member_that_leaves_finishes_its_rebuild(void)
     shut();
 }
 
+/* 256 keys are flushed, and `a` has swept seven eighths of their segment. */
+static void
+sweep_most_of_a_flush(void)
+{
+    open_two(0);
+    put_keys(0, 256);
+    char text[32];
+    for (uint32_t n = 0; n < 4000; n++) { /* other segments too: whoever seeks one finds those first */
+        snprintf(text, sizeof(text), "other:%u", n);
+        CU_ASSERT_EQUAL(fixture_put(b, slice_text(text), slice_text(text)), STORE_OK);
+    }
+    turns(300);
+    uint32_t buckets = buckets_now();
+    CU_ASSERT_FATAL(buckets >= 32);
+    CU_ASSERT_EQUAL(store_flush(a), STORE_OK);
+    const struct index_hand *hand = &a->sweep.hand;
+    for (uint32_t i = 0; i < 1000 && !(hand->active && hand->segment == 0 && hand->bucket * 8 >= buckets * 7); i++) {
+        store_quiesce(b);
+        fixture_turn(a);
+    }
+    CU_ASSERT_FATAL(a->sweep.flush && hand->active && hand->bucket < buckets);
+    CU_ASSERT(audit_store(store).flushed > 0);
+}
+
+static void
+a_flush_is_swept_to_its_end_although_the_segment_shrinks_meanwhile(void)
+{
+    sweep_most_of_a_flush();
+    uint64_t before = table_now();
+    for (uint32_t i = 0; i < 1000 && table_now() == before; i++) {
+        store_quiesce(a);
+        store_quiesce(b);
+        (void)rebuild_wish(b, 0);
+        rebuild_step(b);
+    }
+    CU_ASSERT(1u << (before & INDEX_LOG2_MASK) > buckets_now());
+    CU_ASSERT(audit_store(store).flushed > 0);
+    turns(1000);
+    CU_ASSERT_EQUAL(audit_store(store).flushed, 0);
+    shut();
+}
+
+static void
+a_flushed_record_that_is_frozen_when_its_turn_comes_is_swept_later(void)
+{
+    sweep_most_of_a_flush();
+    struct index_bucket *last = link_bucket(table_now()) + buckets_now() - 1;
+    while (!slot_is_record(load_relaxed(&last->slots[0]))) {
+        last--;
+    }
+    _Atomic uint64_t *slot = &last->slots[0];
+    CU_ASSERT_FATAL(last >= link_bucket(table_now()) + a->sweep.hand.bucket);
+    store_relaxed(slot, load_relaxed(slot) | SLOT_FROZEN); /* as by a rebuild that began just now */
+    turns(200);
+    store_relaxed(slot, load_relaxed(slot) & ~SLOT_FROZEN);
+    turns(1000);
+    CU_ASSERT_EQUAL(audit_store(store).flushed, 0);
+    shut();
+}
+
+static void
+a_member_that_leaves_hands_on_what_it_sweeps_of_a_flush(void)
+{
+    sweep_most_of_a_flush();
+    store_offline(b);
+    store_leave(a);
+    store_online(b);
+    for (uint32_t i = 0; i < 1000; i++) {
+        fixture_turn(b);
+    }
+    CU_ASSERT_EQUAL(audit_store(store).flushed, 0);
+    a = fixture_join(store, 0);
+    shut();
+}
+
 static void
 the_generation_of_a_table_counts_its_rebuilds_and_wraps(void)
 {
@@ -361,6 +437,9 @@ main(void)
     CU_ADD_TEST(suite, of_two_members_that_begin_at_once_one_rebuilds);
     CU_ADD_TEST(suite, a_rebuild_without_memory_waits_and_nothing_is_lost);
     CU_ADD_TEST(suite, a_member_that_leaves_finishes_its_rebuild);
+    CU_ADD_TEST(suite, a_flush_is_swept_to_its_end_although_the_segment_shrinks_meanwhile);
+    CU_ADD_TEST(suite, a_flushed_record_that_is_frozen_when_its_turn_comes_is_swept_later);
+    CU_ADD_TEST(suite, a_member_that_leaves_hands_on_what_it_sweeps_of_a_flush);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
     unsigned failures = CU_get_number_of_failures();
