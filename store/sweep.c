@@ -252,7 +252,7 @@ sweep_segment(struct store_member *member, uint32_t budget, bool flush)
     uint64_t table = load_acquire(&index->directory[sweep->hand.segment]);
     if (table == 0) { /* its bit was seen before it: nothing in it can be due */
         sweep->hand.active = false;
-        return budget;
+        return budget - 1; /* bounded, while whoever makes the only table is off its CPU */
     }
     if (load_relaxed(&index->segments[sweep->hand.segment].next) != 0 && ++sweep->waited < SWEEP_WAIT_CALLS) {
         sweep_segment_start(sweep); /* being rebuilt: its buckets move under our feet, and soon it is done */
