@@ -10,10 +10,10 @@
  *   block, a failed assert() or CHECK(), a thread that waits for ever, and what the scene itself expects
  *
  * Limits: a location's modification order is the order of execution (so neither load buffering nor 2+2W is seen), a
- * failed compare-exchange reads the newest store, and a store is read by loads after it only.
+ * failed compare-exchange reads the newest store, and a store is read by loads after it only. One store may be seen by
+ * some threads before others see it, as in C11; x86 and Armv8 show it to all at once, and who relies on that fails.
  *
- *   scene_setup -> snapshot of simulated memory -> { begin -> threads, to their end -> check -> memory as it was } ...
- */
+ *   scene_setup -> snapshot of simulated memory -> { begin -> threads, to their end -> check -> memory again } ... */
 #pragma once
 #include "config/base.h"
 #include "config/sync.h"
