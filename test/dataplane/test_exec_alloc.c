@@ -148,7 +148,7 @@ a_refused_command_changes_nothing_and_works_later(void)
         set_up();
         refuse_memory(0, 0, MEMORY_NO_PAGE);
         CU_ASSERT(exec_ask(WIRE_RESP2, lines[i]).data[0] != '-');
-        uint64_t takes = refusals.takes;
+        uint64_t takes = load_relaxed(&refusals.takes);
         CU_ASSERT(takes <= TAKES_MAX);
         look(&after);
         for (uint64_t n = 1; n <= takes; n++) {

@@ -415,7 +415,7 @@ refused_allocations_only_delay_a_session(void)
     CU_ASSERT_TRUE_FATAL(expected_bytes > 100 && expected_bytes <= sizeof(expected));
     memcpy(expected, out, expected_bytes);
     turn(2000);
-    uint64_t takes = refusals.takes, used = used_bytes();
+    uint64_t takes = load_relaxed(&refusals.takes), used = used_bytes();
     CU_ASSERT(takes > 20);
     for (uint64_t n = 1; n <= takes; n++) {
         for (uint64_t count = 1; count <= 4; count += 3) {

@@ -5,7 +5,11 @@ struct refusals refusals;
 void
 refuse_memory(uint64_t n, uint64_t count, enum memory_refusal why)
 {
-    refusals = (struct refusals){ .first = n, .last = n + count, .why = why };
+    store_relaxed(&refusals.takes, 0);
+    store_relaxed(&refusals.refused, 0);
+    refusals.first = n;
+    refusals.last = n + count;
+    refusals.why = why;
 }
 
 static bool
@@ -26,11 +30,11 @@ is_refused(struct memory_cache *cache)
     if (refusals.one_in != 0) {
         return is_drawn(cache);
     }
-    refusals.takes++;
-    if (refusals.takes < refusals.first || refusals.takes >= refusals.last) {
+    uint64_t n = add_relaxed(&refusals.takes, 1) + 1;
+    if (n < refusals.first || n >= refusals.last) {
         return false;
     }
-    refusals.refused++;
+    add_relaxed(&refusals.refused, 1);
     cache->refusal = refusals.why;
     return true;
 }

@@ -6,9 +6,8 @@
 #include "store/memory_layout.h"
 
 struct refusals {
-    uint64_t takes;       /* since refuse_memory() */
-    uint64_t first, last; /* of them are refused: first <= n < last, counted from 1 */
-    uint64_t refused;
+    _Atomic uint64_t takes, refused; /* since refuse_memory(); relaxed counters */
+    uint64_t first, last;            /* of them are refused: first <= n < last, counted from 1 */
     enum memory_refusal why;
     uint32_t one_in; /* not 0: instead, one take in so many, drawn by each thread; nothing is counted */
 };
