@@ -216,6 +216,14 @@ memory_page_free(struct memory *memory, uint32_t index)
     sub_relaxed(&memory->pages_used, 1);
 }
 
+void
+memory_slab_free(struct memory *memory, uint32_t index)
+{
+    uint8_t *slab = memory->base + ((size_t)index << MEMORY_SLAB_SHIFT);
+    memory_poison(slab, MEMORY_SLAB_BYTES); /* its blocks were linked */
+    memory_page_give(memory, MEMORY_SLAB_CLASS, slab);
+}
+
 /* Takers meanwhile find the class's stack empty and open a new span: seldom, and only a few. */
 static void
 class_sweep(struct memory *memory, uint32_t class_index, uint32_t keep)
@@ -231,9 +239,7 @@ class_sweep(struct memory *memory, uint32_t class_index, uint32_t keep)
         }
         sub_relaxed(&class->empty_spans, 1);
         if (class_index < MEMORY_SMALL_CLASSES) {
-            uint8_t *slab = memory->base + ((size_t)index << MEMORY_SLAB_SHIFT);
-            memory_poison(slab, MEMORY_SLAB_BYTES); /* its blocks were linked */
-            memory_page_give(memory, MEMORY_SLAB_CLASS, slab);
+            memory_slab_free(memory, index);
         } else {
             memory_page_free(memory, index);
         }

@@ -264,8 +264,7 @@ page_is_emptied(struct memory *memory, uint32_t page)
         if ((memory->held[page] >> k & 1) != 0 && memory_span_retire(slab)) {
             memory->held[page] &= ~(1u << k);
             sub_relaxed(&memory->classes[small].empty_spans, 1);
-            memory_page_give(memory, MEMORY_SLAB_CLASS,
-                             memory->base + ((size_t)(page * MEMORY_PAGE_SLABS + k) << MEMORY_SLAB_SHIFT));
+            memory_slab_free(memory, page * MEMORY_PAGE_SLABS + k);
         }
     }
     if (!memory->page_held[page] || !memory_span_retire(span)) {

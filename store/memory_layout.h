@@ -216,7 +216,8 @@ memory_page_is_emptying(const struct memory *memory, uint32_t page)
 
 /* Every block is free, and now none can be taken: false when it is not so. The span is in no class any more. */
 bool memory_span_retire(struct memory_span *span);
-/* A page that belongs to no class. */
+/* A slab, or a page, that belongs to no class any more. */
+void memory_slab_free(struct memory *memory, uint32_t index);
 void memory_page_free(struct memory *memory, uint32_t index);
 uint64_t memory_used(const struct memory *memory);
 uint64_t memory_misses(const struct memory *memory);

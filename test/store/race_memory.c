@@ -15,6 +15,7 @@
 #define FLOOD       3000 /* small blocks at once: more than magazines and depot hold, so slabs come and go */
 #define ROUND_MS    300
 #define LIMIT_BYTES (48 * MIB)
+#define EMPTY_MS    17 /* a round of emptying */
 
 struct lent {
     uint8_t *block;
@@ -30,6 +31,7 @@ struct worker {
 };
 
 static struct memory *memory;
+static uint64_t marked;
 static _Atomic uintptr_t mailboxes[MAILBOXES]; /* struct lent, itself in a lent block */
 static _Atomic bool stop;
 
@@ -169,6 +171,7 @@ check_end(void)
         }
     }
     memory_leave(cache);
+    memory_empty_end(memory, false);
     struct memory_stats stats;
     memory_stats(memory, &stats);
     if (stats.used_bytes != 0) {
@@ -183,6 +186,22 @@ check_end(void)
     }
 }
 
+/* Nobody moves blocks here: pages are marked, members drain, some pages come free, the others are let go. */
+static void
+empty_some(uint32_t ms)
+{
+    switch (ms % EMPTY_MS) {
+    case 0:
+        marked += memory_empty_begin(memory);
+        break;
+    case EMPTY_MS - 1:
+        memory_empty_end(memory, false);
+        break;
+    default:
+        (void)memory_empty_step(memory);
+    }
+}
+
 /* All members work for a while; then nothing may be missing. */
 static void
 run_round(struct worker *workers, uint32_t threads)
@@ -194,6 +213,7 @@ run_round(struct worker *workers, uint32_t threads)
     struct memory_stats stats;
     for (uint32_t ms = 0; ms < ROUND_MS; ms++) {
         memory_manage(memory);
+        empty_some(ms);
         memory_stats(memory, &stats);
         if (stats.populated_bytes > LIMIT_BYTES) {
             fail("more is resident than the limit");
@@ -231,7 +251,13 @@ main(int argc, char **argv)
         takes += workers[i].takes;
         refused += workers[i].refused;
     }
-    printf("takes %" PRIu64 ", refused %" PRIu64 "\n", takes, refused);
+    struct memory_stats stats;
+    memory_stats(memory, &stats);
+    printf("takes %" PRIu64 ", refused %" PRIu64 ", marked %" PRIu64 ", emptied %" PRIu64 "\n", takes, refused, marked,
+           stats.emptied_pages);
+    if (marked == 0) {
+        fail("no page was ever marked");
+    }
     memory_close(memory);
     return 0;
 }
