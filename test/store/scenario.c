@@ -266,8 +266,11 @@ limbo_is_empty(struct scenario *scenario)
 void
 scenario_close(struct scenario *scenario)
 {
-    idle_begin(limbo_is_empty, LIMBO_S);
-    (void)lcores_run(scenario, idle_burst);
+    double until_s = workload_wall_s() + LIMBO_S;
+    do { /* while one lcore already stands still, another may retire something */
+        idle_begin(limbo_is_empty, LIMBO_S);
+        (void)lcores_run(scenario, idle_burst);
+    } while (!limbo_is_empty(scenario) && workload_wall_s() < until_s);
     store_relaxed(&scenario->stop, true);
     CHECK(pthread_join(scenario->manager, NULL) == 0);
     struct scenario_lcore *first = &scenario->lcores[0];
