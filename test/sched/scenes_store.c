@@ -102,8 +102,8 @@ static const struct scene_plan *
 soup_make(uint32_t number)
 {
     static const char *const before[] = { "set ", "set ", "set ", "del ", "expiring ", "incr ", "rebuild" };
-    static const char *const judged[] = { "get ",  "set ", "add ", "del ", "incr ",   "incr ",   "mget",
-                                          "flush", "turn", "nap",  "seal", "reclaim", "rebuild", "sweep" };
+    static const char *const judged[] = { "get ", "set ", "add ", "del ",    "incr ",   "incr ", "flush",
+                                          "turn", "nap",  "seal", "reclaim", "rebuild", "sweep", "mget" };
     static const char *const loose[] = { "get ", "get ", "set ", "set ",    "del ",    "add ",  "mget",    "turn",
                                          "nap",  "nap",  "seal", "reclaim", "reclaim", "sweep", "rebuild", "evict" };
     static const enum scene_mode modes[] = { JUDGED, JUDGED, CYCLES, LOOSE };
