@@ -34,8 +34,8 @@ struct device_frame {
 enum device_offload {
     DEVICE_SUMS_IP = 1 << 0, /* fills in checksums of what is sent */
     DEVICE_SUMS_TCP = 1 << 1,
-    DEVICE_CHECKS = 1 << 2, /* looks at those of what is received */
-    DEVICE_SEGMENTS = 1 << 3,
+    DEVICE_CHECKS = 1 << 2,   /* looks at those of what is received */
+    DEVICE_SEGMENTS = 1 << 3, /* cuts TCP segments; with both sums */
 };
 
 struct ethernet_device_ops {
@@ -52,6 +52,8 @@ struct ethernet_device_ops {
     /* An empty frame to send, or NULL: none is free, or as many wait to be sent as there are descriptors. */
     struct device_frame *(*take)(struct ethernet_device *device);
     void (*put)(struct ethernet_device *device, struct device_frame *frame); /* the device's from now on */
+    /* The frame that was put last is another now: longer, to be cut. Only before flush(), with DEVICE_SEGMENTS. */
+    void (*amend)(struct ethernet_device *device, struct device_frame *frame);
     /* Hand what was put to the hardware, in one call to its driver. Returns frames; the rest waits. */
     uint32_t (*flush)(struct ethernet_device *device);
     /* About every millisecond: the driver's own timers. */

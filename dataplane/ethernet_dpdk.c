@@ -106,7 +106,7 @@ dpdk_take(struct ethernet_device *device)
 }
 
 static void
-dpdk_put(struct ethernet_device *device, struct device_frame *frame)
+dpdk_amend(struct ethernet_device *device, struct device_frame *frame)
 {
     struct rte_mbuf *mbuf = dpdk_mbuf_of(frame);
 
@@ -123,7 +123,13 @@ dpdk_put(struct ethernet_device *device, struct device_frame *frame)
             mbuf->tso_segsz = frame->segment_bytes;
         }
     }
-    device->waiting[device->waiting_count++] = mbuf;
+}
+
+static void
+dpdk_put(struct ethernet_device *device, struct device_frame *frame)
+{
+    dpdk_amend(device, frame);
+    device->waiting[device->waiting_count++] = dpdk_mbuf_of(frame);
 }
 
 static void
@@ -131,6 +137,14 @@ waiting_shift(struct ethernet_device *device, uint32_t count)
 {
     device->waiting_count -= count;
     memmove(device->waiting, device->waiting + count, device->waiting_count * sizeof(device->waiting[0]));
+}
+
+static void
+drop_first(struct ethernet_device *device)
+{
+    device->tx_unsendable++;
+    rte_pktmbuf_free(device->waiting[0]);
+    waiting_shift(device, 1);
 }
 
 static uint32_t
@@ -144,14 +158,13 @@ dpdk_flush(struct ethernet_device *device)
     if (device->offloads & (DEVICE_SUMS_IP | DEVICE_SUMS_TCP)) {
         uint16_t good = rte_eth_tx_prepare(device->port, DPDK_QUEUE, device->waiting, count);
         if (UNLIKELY(good == 0)) { /* the driver cannot send the first one, ever */
-            device->tx_unsendable++;
-            rte_pktmbuf_free(device->waiting[0]);
-            waiting_shift(device, 1);
+            drop_first(device);
             return 0;
         }
         count = good;
     }
     uint16_t sent = rte_eth_tx_burst(device->port, DPDK_QUEUE, device->waiting, count);
+    device->sends |= sent > 0;
     if (LIKELY(sent == device->waiting_count)) {
         device->waiting_count = 0;
     } else {
@@ -168,6 +181,10 @@ dpdk_tick(struct ethernet_device *device, uint64_t now_ms)
     if (now_ms >= device->timer_due_ms && device_runs(device)) {
         device->timer_due_ms = now_ms + DPDK_TIMER_MS;
         rte_timer_manage();
+        if (UNLIKELY(device->waiting_count > 0 && !device->sends)) {
+            drop_first(device); /* refused for a second: what follows it may go */
+        }
+        device->sends = false;
     }
 }
 
@@ -198,6 +215,7 @@ const struct ethernet_device_ops ethernet_dpdk_ops = {
     .give = dpdk_give,
     .take = dpdk_take,
     .put = dpdk_put,
+    .amend = dpdk_amend,
     .flush = dpdk_flush,
     .tick = dpdk_tick,
     .count = dpdk_count,

@@ -42,7 +42,15 @@ fault_seen(uint16_t port, enum rte_eth_event_type event, void *argument, void *r
 
 /* ---- configure ---- */
 
-#define TX_OFFLOADS (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM)
+#define TX_SUMS    (RTE_ETH_TX_OFFLOAD_IPV4_CKSUM | RTE_ETH_TX_OFFLOAD_TCP_CKSUM)
+#define TX_SEGMENT (TX_SUMS | RTE_ETH_TX_OFFLOAD_TCP_TSO)
+
+/* DPDK 22.11's tap driver says so, and then refuses segments as long as the MTU for ever. */
+static bool
+cuts_segments(const struct rte_eth_dev_info *dev)
+{
+    return (dev->tx_offload_capa & TX_SEGMENT) == TX_SEGMENT && strcmp(dev->driver_name, "net_tap") != 0;
+}
 
 static void
 offloads_choose(struct ethernet_device *device, const struct rte_eth_dev_info *dev)
@@ -50,13 +58,15 @@ offloads_choose(struct ethernet_device *device, const struct rte_eth_dev_info *d
     uint64_t tx = dev->tx_offload_capa, rx = dev->rx_offload_capa & RTE_ETH_RX_OFFLOAD_CHECKSUM;
     char *text = device->info.offloads;
 
-    device->conf.txmode.offloads = tx & TX_OFFLOADS;
+    device->conf.txmode.offloads = tx & (cuts_segments(dev) ? TX_SEGMENT : TX_SUMS);
     device->conf.rxmode.offloads = rx;
     device->offloads = (tx & RTE_ETH_TX_OFFLOAD_IPV4_CKSUM ? DEVICE_SUMS_IP : 0) |
-                       (tx & RTE_ETH_TX_OFFLOAD_TCP_CKSUM ? DEVICE_SUMS_TCP : 0) | (rx != 0 ? DEVICE_CHECKS : 0);
-    snprintf(text, sizeof(device->info.offloads), "%s%s%s%s",
+                       (tx & RTE_ETH_TX_OFFLOAD_TCP_CKSUM ? DEVICE_SUMS_TCP : 0) | (rx != 0 ? DEVICE_CHECKS : 0) |
+                       (cuts_segments(dev) ? DEVICE_SEGMENTS : 0);
+    snprintf(text, sizeof(device->info.offloads), "%s%s%s%s%s",
              device->offloads == 0 ? "none: checksums in software" : "",
              device->offloads & DEVICE_SUMS_IP ? "tx-ip " : "", device->offloads & DEVICE_SUMS_TCP ? "tx-tcp " : "",
+             device->offloads & DEVICE_SEGMENTS ? "tx-segments " : "",
              device->offloads & DEVICE_CHECKS ? "rx-checksum" : "");
 }
 
@@ -137,11 +147,11 @@ frame_touch(struct rte_mempool *pool, void *argument, void *object, unsigned ind
 }
 
 static struct rte_mempool *
-pool_open(const char *name, uint32_t frames, const struct ethernet_config *config)
+pool_open(const char *name, uint32_t frames, uint32_t room, const struct ethernet_config *config)
 {
     uint16_t own_bytes = (uint16_t)ALIGN_UP(sizeof(struct device_frame), RTE_MBUF_PRIV_ALIGN);
-    struct rte_mempool *pool = rte_pktmbuf_pool_create(name, frames, DPDK_CACHE_FRAMES, own_bytes,
-                                                       (uint16_t)frame_room(config->mtu), config->node);
+    struct rte_mempool *pool =
+        rte_pktmbuf_pool_create(name, frames, DPDK_CACHE_FRAMES, own_bytes, (uint16_t)room, config->node);
 
     if (pool != NULL) {
         rte_mempool_obj_iter(pool, frame_touch, NULL);
@@ -152,8 +162,14 @@ pool_open(const char *name, uint32_t frames, const struct ethernet_config *confi
 static int
 memory_open(struct ethernet_device *device, const struct ethernet_config *config, char *why, size_t why_bytes)
 {
-    device->pool = pool_open("sluice_rx", rx_frames(config), config);
-    device->tx_pool = pool_open("sluice_tx", tx_frames(config), config);
+    struct rte_eth_dev_info dev = { 0 };
+    uint32_t tx_room = frame_room(config->mtu);
+
+    if (rte_eth_dev_info_get(device->port, &dev) == 0 && cuts_segments(&dev)) {
+        tx_room = MAX(tx_room, DPDK_SEGMENTS_ROOM);
+    }
+    device->pool = pool_open("sluice_rx", rx_frames(config), frame_room(config->mtu), config);
+    device->tx_pool = pool_open("sluice_tx", tx_frames(config), tx_room, config);
     device->waiting_max = config->tx_descriptors;
     device->waiting = calloc(device->waiting_max, sizeof(device->waiting[0]));
     if (device->pool == NULL || device->tx_pool == NULL || device->waiting == NULL) {
@@ -168,14 +184,18 @@ int
 dpdk_open(const struct ethernet_config *config, struct ethernet_device **out, char *why, size_t why_bytes)
 {
     struct ethernet_device *device = calloc(1, sizeof(*device));
-    uint64_t frame_bytes = sizeof(struct rte_mbuf) + sizeof(struct device_frame) + frame_room(config->mtu) + 64;
+    bool is_virtual = strncmp(config->device, "net_", 4) == 0; /* they cut nothing */
+    uint64_t around = sizeof(struct rte_mbuf) + sizeof(struct device_frame) + 64;
+    uint64_t bytes = rx_frames(config) * (around + frame_room(config->mtu)) +
+                     tx_frames(config) * (around + (is_virtual ? frame_room(config->mtu)
+                                                               : MAX(frame_room(config->mtu), DPDK_SEGMENTS_ROOM)));
     int rc;
 
     if (device == NULL) {
         snprintf(why, why_bytes, "no memory");
         return -ENOMEM;
     }
-    rc = eal_open(config, (rx_frames(config) + tx_frames(config)) * frame_bytes, &device->info, why, why_bytes);
+    rc = eal_open(config, bytes, &device->info, why, why_bytes);
     if (rc != 0) {
         free(device);
         return rc;

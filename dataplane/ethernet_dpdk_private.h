@@ -11,12 +11,13 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
-#define DPDK_QUEUE        0
-#define DPDK_TX_BURST     256  /* frames handed to the driver in one call */
-#define DPDK_HELD_FRAMES  8192 /* beyond the descriptors: what the stack and the sessions may hold */
-#define DPDK_HELD_JUMBO   2048 /* the same with frames of more than one page */
-#define DPDK_CACHE_FRAMES 256
-#define DPDK_TIMER_MS     1000 /* ENA's watchdog wants its timer looked at about so often */
+#define DPDK_QUEUE         0
+#define DPDK_TX_BURST      256  /* frames handed to the driver in one call */
+#define DPDK_HELD_FRAMES   8192 /* beyond the descriptors: what the stack and the sessions may hold */
+#define DPDK_HELD_JUMBO    2048 /* the same with frames of more than one page */
+#define DPDK_CACHE_FRAMES  256
+#define DPDK_SEGMENTS_ROOM 15360 /* of a frame that the device cuts: ENA takes 16 KiB in one piece */
+#define DPDK_TIMER_MS      1000  /* ENA's watchdog wants its timer looked at about so often */
 
 /* A device that reports a fault is reset by the management core, because it takes long; until then the lcore does not
  * touch it. */
@@ -33,6 +34,7 @@ struct ethernet_device {
     struct rte_mbuf **waiting;          /* to be sent, the oldest first */
     uint32_t waiting_count, waiting_max;
     uint64_t timer_due_ms, tx_unsendable;
+    bool sends; /* something went since the timer's last time */
     /* drivers: FAULTY; lcore: PARKED; management core: RUNS. acq_rel: each pairs with the look of the next one */
     _Atomic uint32_t state;
 

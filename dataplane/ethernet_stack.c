@@ -210,6 +210,7 @@ static uint32_t
 stack_poll(struct ethernet *ethernet)
 {
     struct device_frame *frames[STACK_RX_BURST];
+    ethernet->tx_last = NULL; /* what time sent may be gone when the device had a fault */
     uint32_t count = ethernet->device_ops->receive(ethernet->device, frames, STACK_RX_BURST);
 
     for (uint32_t i = 0; i < count; i++) {
@@ -219,76 +220,6 @@ stack_poll(struct ethernet *ethernet)
         frame_receive(ethernet, frames[i]);
     }
     return count;
-}
-
-/* ---- send ---- */
-
-/* What the device does for a TCP packet: the checksum field then holds the pseudo header's sum. */
-static void
-frame_offload(struct ethernet *ethernet, struct device_frame *frame, uint32_t offloads)
-{
-    struct ip_hdr *ip = (void *)(frame->data + SIZEOF_ETH_HDR);
-    const struct eth_hdr *eth = (const void *)frame->data;
-
-    if (eth->type != PP_HTONS(ETHTYPE_IP)) {
-        return;
-    }
-    frame->ip_bytes = IPH_HL_BYTES(ip);
-    if (offloads & DEVICE_SUMS_IP) {
-        frame->flags |= FRAME_SUM_IP;
-    }
-    if ((offloads & DEVICE_SUMS_TCP) && IPH_PROTO(ip) == IP_PROTO_TCP) {
-        struct tcp_hdr *tcp = (void *)((uint8_t *)ip + frame->ip_bytes);
-        uint32_t bytes = lwip_ntohs(IPH_LEN(ip)) - frame->ip_bytes;
-        uint32_t sum = ethernet_stack_sum(&ip->src, 8);
-        sum += PP_HTONS(IP_PROTO_TCP) + lwip_htons((u16_t)bytes);
-        sum = (sum & 0xffff) + (sum >> 16);
-        sum = (sum & 0xffff) + (sum >> 16);
-        tcp->chksum = (u16_t)sum;
-        frame->tcp_bytes = TCPH_HDRLEN_BYTES(tcp);
-        frame->flags |= FRAME_SUM_TCP;
-    }
-}
-
-err_t
-stack_send(struct netif *netif, struct pbuf *p)
-{
-    struct ethernet *ethernet = &ethernet_stack;
-    struct device_frame *frame = ethernet->device_ops->take(ethernet->device);
-
-    if (UNLIKELY(frame == NULL || p->tot_len > frame->room)) {
-        if (frame != NULL) {
-            ethernet->device_ops->give(ethernet->device, frame);
-        }
-        ethernet->tx_full = true;
-        ethernet->stats.tx_dropped++;
-        return ERR_MEM;
-    }
-    uint8_t *at = frame->data;
-    for (struct pbuf *q = p; q != NULL; q = q->next) {
-        bytes_copy(at, q->payload, q->len);
-        at += q->len;
-    }
-    frame->bytes = p->tot_len;
-    frame->flags = 0;
-    uint32_t offloads = ethernet->device_ops->offloads(ethernet->device);
-    if (offloads & (DEVICE_SUMS_IP | DEVICE_SUMS_TCP)) {
-        frame_offload(ethernet, frame, offloads);
-    }
-    ethernet->stats.tx_packets++;
-    ethernet->stats.tx_bytes += frame->bytes;
-    if (capture_is_on(ethernet->capture)) {
-        capture_put(ethernet->capture, cycles_now(), slice_of(frame->data, frame->bytes), frame->bytes);
-    }
-    ethernet->device_ops->put(ethernet->device, frame);
-    return ERR_OK;
-}
-
-static uint32_t
-stack_flush(struct ethernet *ethernet)
-{
-    ethernet->tx_full = false;
-    return ethernet->device_ops->flush(ethernet->device);
 }
 
 /* ---- time ---- */

@@ -1,6 +1,7 @@
 /* ethernet_stack_private.h - what the files of the stack share; the only ones that include lwIP's headers.
  *
- *     ethernet_stack.c             frames in and out of lwIP, time
+ *     ethernet_stack.c             frames into lwIP, time
+ *     ethernet_stack_send.c        packets out of it
  *     ethernet_stack_connection.c  connections: lists, limits, callbacks
  *     ethernet_stack_boot.c        open and close
  *
@@ -64,8 +65,8 @@ struct ethernet {
     uint32_t listener_count;
 
     uint32_t frames_total, frames_used; /* received ones that lwIP or the port hold */
-    uint16_t sum_flags; /* NETIF_CHECKSUM_*: what lwIP does for a frame of which the device says nothing */
-    bool tx_full;       /* the device took no more in this turn */
+    uint16_t sum_flags;           /* NETIF_CHECKSUM_*: what lwIP does for a frame of which the device says nothing */
+    struct device_frame *tx_last; /* put last and not yet flushed: the next segment may join it */
     struct ethernet_stats stats;
 
     struct connection_list lists[4]; /* by enum connection_state */
@@ -105,5 +106,8 @@ void connection_release(struct ethernet_connection *connection);
 struct pbuf *stack_pbuf_of(struct device_frame *frame);
 struct device_frame *stack_frame_of(struct pbuf *p);
 uint32_t stack_frames_spare(const struct ethernet *ethernet);
+
+/* ethernet_stack_send.c */
 /* lwIP sends a packet: copied into a frame of the device. */
 err_t stack_send(struct netif *netif, struct pbuf *p);
+uint32_t stack_flush(struct ethernet *ethernet);

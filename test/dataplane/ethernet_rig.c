@@ -126,6 +126,12 @@ wire_put(struct ethernet_device *device, struct device_frame *frame)
     wire->out_count++;
 }
 
+static void
+wire_amend(struct ethernet_device *device, struct device_frame *frame)
+{
+    CHECK(frame->bytes <= frame->room);
+}
+
 static uint32_t
 wire_flush(struct ethernet_device *device)
 {
@@ -158,6 +164,7 @@ static const struct ethernet_device_ops wire_ops = {
     .give = wire_give,
     .take = wire_take,
     .put = wire_put,
+    .amend = wire_amend,
     .flush = wire_flush,
     .tick = wire_tick,
     .count = wire_count,
@@ -313,7 +320,7 @@ peer_take(struct ethernet_rig *rig, struct peer *peer, const uint8_t *ip, const 
     uint8_t flags = tcp[13];
 
     peer->segments++;
-    peer->bad_sums += tcp_sum(ip, tcp, bytes) != 0;
+    peer->bad_sums += !(rig->link->offloads & DEVICE_SUMS_TCP) && tcp_sum(ip, tcp, bytes) != 0;
     peer->flags_seen |= flags;
     if (flags & PEER_ACK) {
         peer->seen = get32(tcp + 8);
@@ -379,6 +386,10 @@ wire_deliver(struct ethernet_rig *rig)
         wire->out_count--;
         if (!happens(wire, wire->drop_out)) {
             frame_take(rig, own->bytes, own->frame.bytes);
+            if (own->frame.flags & FRAME_SEGMENT) {
+                wire->cut++;
+                wire->cut_bytes = own->frame.segment_bytes;
+            }
         }
         own->frame.segment = NULL;
         wire_give((struct ethernet_device *)wire, &own->frame);
@@ -412,7 +423,7 @@ wire_stats(const struct ethernet_rig *rig)
 void
 peer_open(struct ethernet_rig *rig, struct peer *peer, uint16_t port)
 {
-    *peer = (struct peer){ .port = port, .local_port = 6379, .seq = 0xfffffff0u - port, .window = 65535 };
+    *peer = (struct peer){ .port = port, .local_port = 6379, .mss = 1460, .seq = 0xfffffff0u - port, .window = 65535 };
     peer->received = malloc(PEER_ROOM);
     CHECK(peer->received != NULL);
     peer->next = rig->peers;
@@ -461,8 +472,8 @@ peer_say(struct ethernet_rig *rig, struct peer *peer, const char *text)
 bool
 peer_connect(struct ethernet_rig *rig, struct peer *peer)
 {
-    /* MSS 1460, SACK permitted, window scale 0 */
-    static const uint8_t options[] = { 2, 4, 0x05, 0xb4, 4, 2, 3, 3, 0, 1, 1, 1 };
+    /* MSS, SACK permitted, window scale 0 */
+    const uint8_t options[] = { 2, 4, (uint8_t)(peer->mss >> 8), (uint8_t)peer->mss, 4, 2, 3, 3, 0, 1, 1, 1 };
     uint8_t frame[WIRE_FRAME_ROOM];
     size_t bytes = frame_build(peer, rig, PEER_SYN, peer->seq, 0, options, sizeof(options), NULL, 0, frame);
 

@@ -25,6 +25,8 @@ struct link {
     uint32_t offloads, rx_flags; /* enum device_offload; flags of what is received */
     bool stuck;                  /* takes nothing to send */
     uint32_t received, flushes;
+    uint32_t cut;                                   /* frames that the device was to cut */
+    uint16_t cut_bytes;                             /* ... into pieces of so many */
     uint32_t drop_in, drop_out, duplicate, reorder; /* of 1000 */
     uint64_t seed;
 };
@@ -36,7 +38,7 @@ struct link {
 enum { PEER_FIN = 1, PEER_SYN = 2, PEER_RST = 4, PEER_PSH = 8, PEER_ACK = 16 }; /* of TCP */
 
 struct peer {
-    uint16_t port, local_port;
+    uint16_t port, local_port, mss;
     uint32_t seq, ack;     /* next byte that it sends, next that it expects */
     uint32_t said;         /* what its segments acknowledge: `ack`, but for a silent one */
     uint32_t seen;         /* what the other side acknowledged */

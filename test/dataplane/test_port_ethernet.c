@@ -364,6 +364,45 @@ offloads_leave_the_sums_to_the_device(void)
     stop();
 }
 
+/* Segments that follow each other leave as one frame, which the device cuts. */
+static void
+a_device_that_cuts_segments_gets_few_frames(void)
+{
+    struct peer peer;
+    char request[5100];
+    size_t used = (size_t)sprintf(request, "*2\r\n$4\r\nECHO\r\n$5000\r\n");
+
+    for (size_t i = 0; i < 5000; i++) {
+        request[used + i] = (char)('a' + i % 23);
+    }
+    memcpy(request + used + 5000, "\r\n", 2);
+    start();
+    rig.link->offloads = DEVICE_SUMS_IP | DEVICE_SUMS_TCP | DEVICE_SEGMENTS;
+    peer_open(&rig, &peer, 40000);
+    peer.mss = 536;
+    CU_ASSERT_TRUE_FATAL(peer_connect(&rig, &peer));
+    for (size_t at = 0; at < used + 5002; at += 1000) {
+        peer_send(&rig, &peer, 0, request + at, MIN(1000, used + 5002 - at));
+    }
+    wire_turns(&rig, 6);
+    uint32_t before = peer.segments;
+    wire_turns(&rig, 20);
+    CU_ASSERT_EQUAL_FATAL(peer.received_bytes, 7 + 5000 + 2);
+    CU_ASSERT(memcmp(peer.received + 7, request + used, 5002) == 0);
+    CU_ASSERT(rig.link->cut >= 3);
+    CU_ASSERT_EQUAL(rig.link->cut_bytes, 536);
+    CU_ASSERT(peer.segments - before + rig.link->cut < 5009 / 536);
+    uint32_t cut = rig.link->cut;
+    peer_say(&rig, &peer, "ECHO 1\r\n"); /* what is small goes on as it is */
+    wire_turns(&rig, 4);
+    peer_say(&rig, &peer, "ECHO 2\r\n");
+    wire_turns(&rig, 4);
+    CU_ASSERT_EQUAL(rig.link->cut, cut);
+    CU_ASSERT_EQUAL(peer.received_bytes, 7 + 5000 + 2 + 14);
+    peer_leave(&rig, &peer);
+    stop();
+}
+
 /* An idle peer whose hardware address is forgotten: the reply waits for ARP while its session dies and its memory is
  * used by another. */
 static void
@@ -516,6 +555,7 @@ main(void)
     CU_ADD_TEST(suite, a_full_send_queue_delays_and_loses_nothing);
     CU_ADD_TEST(suite, one_turn_sends_in_one_call);
     CU_ADD_TEST(suite, offloads_leave_the_sums_to_the_device);
+    CU_ADD_TEST(suite, a_device_that_cuts_segments_gets_few_frames);
     CU_ADD_TEST(suite, a_reply_that_waits_for_arp_keeps_its_bytes);
     CU_ADD_TEST(suite, draining_answers_what_came_and_takes_nobody_new);
     CU_ADD_TEST(suite, a_capture_copies_what_comes_and_goes);
