@@ -122,7 +122,7 @@ helper_stand_back(void)
 {
     struct sched_param none = { 0 };
     (void)sched_setscheduler(0, SCHED_BATCH, &none);
-    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), HELPER_NICE);
+    (void)setpriority(PRIO_PROCESS, (id_t)gettid(), getpriority(PRIO_PROCESS, 0) + HELPER_NICE); /* 19 at most */
 }
 
 static void *

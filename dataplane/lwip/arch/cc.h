@@ -1,10 +1,10 @@
 /* cc.h - what lwIP asks about compiler and machine. */
 #pragma once
+#include <endian.h>
 #include <stdint.h>
 #include <stdlib.h>
 
 #define LWIP_NO_UNISTD_H 1
-#define BYTE_ORDER       LITTLE_ENDIAN
 #define lwip_htons(x)    __builtin_bswap16(x)
 #define lwip_htonl(x)    __builtin_bswap32(x)
 #define LWIP_PLATFORM_DIAG(text)
