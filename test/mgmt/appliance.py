@@ -458,6 +458,16 @@ class ManagementSocket(unittest.TestCase):
         huge.close()
         deaf.close()
 
+    def test_the_helper_is_shown_beside_the_lcores(self):
+        before = self.server.ctl("lcores")["helpers"]
+        self.assertEqual([row["helper"] for row in before], ["helper-0"])
+        client = self.server.connect()
+        self.assertEqual(ask(client, "KEYS", "nothing-like-this"), "*0")
+        after = self.server.ctl("lcores")["helpers"][0]
+        self.assertEqual((after["jobs"], after["cancelled"]), (before[0]["jobs"] + 1, before[0]["cancelled"]))
+        with open(f"/proc/{self.server.process.pid}/task/{after['tid']}/comm") as name:
+            self.assertEqual(name.read(), "helper-0\n")
+
     def test_sessions_of_every_lcore_are_listed_once(self):
         clients = [self.server.connect("tcp" if i % 2 else "unix") for i in range(300)]
         for i, client in enumerate(clients):
