@@ -192,13 +192,11 @@ run_end(struct part_run *at, uint32_t next)
 {
     struct lcore *lcore = at->exec.lcore;
     uint32_t count = at->run.count;
-    if (count == 0) {
-        return;
-    }
     enum command_id id = at->run.command;
     uint64_t now = cycles_now();
     if (LIKELY(at->histograms)) {
-        histogram_record(&lcore->histograms->service[id], lcore_ns(lcore, now - at->cycles) / count, count);
+        uint64_t ns = lcore_ns(lcore, now - at->cycles);
+        histogram_record(&lcore->histograms->service[id], count == 1 ? ns : ns / count, count);
     }
     if (UNLIKELY(now - at->run.polled_cycles > at->slow_cycles)) {
         const struct request *last = &at->burst->requests[at->part->first + next - 1];
@@ -364,7 +362,9 @@ part_execute(struct part_run *at, const struct burst_part *part)
     for (bool runs = at->written <= OUTPUT_BUDGET_BYTES; done < part->count; done++) {
         const struct request *request = &burst->requests[part->first + done];
         if (request->command != command || UNLIKELY(command != NULL && !(command->flags & (CMD_FAST | CMD_SHORT)))) {
-            run_end(at, done);
+            if (at->run.count > 0) {
+                run_end(at, done);
+            }
             command = request->command;
             if (command != NULL) {
                 at->run = (struct burst_run){ .command = command->id, .polled_cycles = session->polled_cycles };
@@ -385,7 +385,9 @@ part_execute(struct part_run *at, const struct burst_part *part)
         }
         session->starved_since_ms = 0;
     }
-    run_end(at, done);
+    if (LIKELY(at->run.count > 0)) {
+        run_end(at, done);
+    }
     at->written += sink_offset(&session->out.sink) - begin;
     session->requests += done;
     counter_add(&lcore->counters->requests, done);
@@ -397,13 +399,14 @@ part_execute(struct part_run *at, const struct burst_part *part)
 void
 burst_execute(struct burst *burst, struct lcore *lcore)
 {
-    struct part_run at = {
-        .exec = { .store = lcore->store, .lcore = lcore, .now_ms = lcore->now_ms },
-        .burst = burst,
-        .cycles = cycles_now(),
-        .slow_cycles = load_relaxed(&lcore->dataplane->live.slow_cycles), /* see live.h */
-        .histograms = load_relaxed(&lcore->dataplane->live.histograms),   /* as well */
-    };
+    struct part_run at; /* filled in field by field: zeroing it whole takes longer than a small request */
+    at.exec = (struct exec){ .store = lcore->store, .lcore = lcore, .now_ms = lcore->now_ms };
+    at.burst = burst;
+    at.cycles = cycles_now();
+    at.run.count = 0;
+    at.run_errors = at.written = 0;
+    at.slow_cycles = load_relaxed(&lcore->dataplane->live.slow_cycles); /* see live.h */
+    at.histograms = load_relaxed(&lcore->dataplane->live.histograms);   /* as well */
     if (UNLIKELY(lcore->hot_keys != NULL)) {
         hot_keys_count(lcore->hot_keys, burst);
     }
