@@ -12,7 +12,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECONDS = 6  # of each try; three tries with different seeds before a mutant counts as not found
-FLAGS = "-std=gnu11 -D_GNU_SOURCE -O2 -g -pthread -w -include test/store/perturb.h -I.".split()
+FLAGS = "-std=gnu11 -D_GNU_SOURCE -O2 -g -pthread -w -DMEMORY_FILLED -include test/store/perturb.h -I.".split()
 HELPERS = [f"test/store/{name}.c" for name in ("audit", "perturb", "linear", "linear_keys", "refuse_memory")]
 LINK = ["-Wl,--wrap=memory_take", "-Wl,--wrap=memory_take_reserve", "-lm", "-o", "race"]
 
@@ -99,6 +99,22 @@ MUTANTS = [
            "            return; /* the next to give a block lists it again */\n        }\n    }\n"
            "    memory_stack_push(&class->stack, index);",
            "            return;\n        }\n    }", "race_memory"),
+    Mutant("move-without-cas", "sweep.c",
+           "    if (!cas_acq_rel(slot, &word, there)) {\n        memory_give(member->cache, copy, bytes);\n        return;\n    }\n",
+           "    store_release(slot, there);\n", "race_evict"),
+    Mutant("moved-and-given-at-once", "sweep.c",
+           "    member->sweep.moved_bytes += bytes;\n    member_retire_record(member, record);",
+           "    member->sweep.moved_bytes += bytes;\n"
+           "    counter_move(&member->counters.record_bytes, -(int64_t)memory_class_bytes(bytes));\n"
+           "    memory_give_home(member->cache, (void *)(uintptr_t)record, bytes);", "race_evict"),
+    Mutant("evicted-and-given-at-once", "sweep.c",
+           "    member_retire_record(member, record);\n    return counted ? SWEEP_REMOVED : SWEEP_FLUSHED;",
+           "    counter_move(&member->counters.record_bytes, -(int64_t)memory_class_bytes(record_bytes(record)));\n"
+           "    memory_give(member->cache, (void *)(uintptr_t)record, record_bytes(record));\n"
+           "    return counted ? SWEEP_REMOVED : SWEEP_FLUSHED;", "race_evict"),
+    Mutant("held-span-released-twice", "memory_empty_boot.c",
+           "    memory->held[page] = 0;\n    memory->page_held[page] = false;\n}\n\n/* ---- emptied",
+           "}\n\n/* ---- emptied", "race_memory"),
 ]
 
 

@@ -18,6 +18,7 @@
 #define VALUE_MAX   3000
 #define LIMIT_BYTES (96 * MIB)
 #define TURN_OPS    32
+#define HELD        16 /* records borrowed in a turn and looked at again at its end */
 
 struct owned {
     uint64_t version; /* 0: absent */
@@ -27,6 +28,9 @@ struct owned {
 struct worker {
     struct store *store;
     pthread_t thread;
+    const struct record *held[HELD];
+    uint64_t held_sums[HELD];
+    uint32_t held_count;
     uint32_t index;
     uint64_t random, ops, later, increments[COUNTERS];
     struct owned owned[KEYS];
@@ -50,9 +54,35 @@ value_make(uint8_t *out, uint64_t version, uint32_t bytes)
     return slice_of(out, bytes);
 }
 
+static uint64_t
+sum_of(const struct record *record)
+{
+    struct slice value = record_value(record);
+    uint64_t sum = record->stamp;
+    for (size_t i = 0; i < value.bytes; i++) {
+        sum = (sum ^ value.data[i]) * 1099511628211ull;
+    }
+    return sum;
+}
+
+static void
+held_add(struct worker *worker, const struct record *record)
+{
+    if (worker->held_count < HELD) {
+        worker->held[worker->held_count] = record;
+        worker->held_sums[worker->held_count++] = sum_of(record);
+    }
+}
+
 static void
 turn(struct worker *worker, struct store_member *member)
 {
+    for (uint32_t i = 0; i < worker->held_count; i++) {
+        if (sum_of(worker->held[i]) != worker->held_sums[i]) {
+            fail("a record changed within a turn", "held");
+        }
+    }
+    worker->held_count = 0;
     worker->ops += TURN_OPS;
     store_quiesce(member);
     store_set_time(member, member->now_ms + 1);
@@ -91,6 +121,7 @@ owned_check(struct worker *worker, struct store_member *member, uint32_t n, cons
     if (!slice_equal(record_value(record), value_make(value, owned->version, owned->bytes))) {
         fail("a value is not the last one", text);
     }
+    held_add(worker, record);
 }
 
 static void
