@@ -2,8 +2,10 @@
 #include "store/memory_poison.h"
 #include "store/rebuild.h"
 #include <inttypes.h>
+#include <time.h>
 
-#define SETTLE_TURNS 200000
+#define SETTLE_MS    5000 /* at most */
+#define SETTLE_TURNS 64   /* between two looks, and parts of the management core */
 
 /* Where the walk is. */
 struct place {
@@ -103,7 +105,28 @@ is_settled(const struct store *store, const struct store_member *member)
     store_stats(store, &stats);
     return stats.limbo_bytes == 0 && member->rebuild.state == REBUILD_IDLE &&
            member->rebuild.wish_head == member->rebuild.wish_tail && load_relaxed(&store->flush_epoch) == 0 &&
-           !store_wants_turns(member);
+           !load_relaxed(&store->sweep_move) && !store_wants_turns(member);
+}
+
+static uint64_t
+monotonic_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void
+settle(struct store *store, struct store_member *member)
+{
+    uint64_t until_ms = monotonic_ms() + SETTLE_MS;
+    do {
+        for (uint32_t turn = 0; turn < SETTLE_TURNS; turn++) {
+            store_quiesce(member);
+            store_housekeep(member);
+        }
+        store_manage(store);
+    } while (!is_settled(store, member) && monotonic_ms() < until_ms);
 }
 
 static bool
@@ -119,11 +142,7 @@ bool
 audit_passes(struct store_member *member, uint64_t other_bytes)
 {
     struct store *store = store_of(member);
-    for (uint32_t turn = 0; turn < SETTLE_TURNS && (turn % 16 != 0 || turn < 64 || !is_settled(store, member));
-         turn++) {
-        store_quiesce(member);
-        store_housekeep(member);
-    }
+    settle(store, member);
     struct audit audit = audit_store(store);
     struct store_stats stats;
     store_stats(store, &stats);

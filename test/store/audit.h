@@ -19,7 +19,7 @@ struct audit {
 /* Any thread, while no member writes. */
 struct audit audit_store(const struct store *store);
 
-/* Let what was begun end and what was unlinked be freed - nobody else may be online - then audit, and compare with
- * store_keys(), store_stats() and memory's books, in which `other_bytes` are lent to others than the store. False: it
- * said what is wrong on stderr. */
+/* Let what was begun end and what was unlinked be freed, then audit, and compare with store_keys(), store_stats() and
+ * memory's books, in which `other_bytes` are lent to others than the store. Nobody else may be online, or be the
+ * management core. False: it said what is wrong on stderr. */
 bool audit_passes(struct store_member *member, uint64_t other_bytes);

@@ -135,7 +135,6 @@ a_key_in_a_wrong_segment_is_found(void)
     store_relaxed(&store->index.directory[there], table);
     CU_ASSERT(found_of(DAMAGE_MISPLACED) >= 3);
     CU_ASSERT(found_of(DAMAGE_UNFINISHED) >= 2); /* the bitmap says otherwise */
-    CU_ASSERT_FALSE(passes(0));
     store_relaxed(&store->index.directory[there], 0);
     store_relaxed(&store->index.directory[here], table);
     CU_ASSERT_TRUE(passes(0));
