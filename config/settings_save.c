@@ -230,7 +230,7 @@ value_print(const struct setting *setting, const char *value, char out[2 * SETTI
         return;
     }
     out[used++] = '"';
-    for (size_t i = 0; value[i] != '\0' && i < SETTING_TEXT_BYTES; i++) {
+    for (size_t i = 0; i < SETTING_TEXT_BYTES && value[i] != '\0'; i++) {
         if (value[i] == '"' || value[i] == '\\') {
             out[used++] = '\\';
         }
