@@ -150,8 +150,8 @@ frame_classify(const struct ethernet *ethernet, const struct device_frame *frame
     if (!is_for_us(ethernet, eth)) {
         return FRAME_FOREIGN;
     }
-    if (eth->type == PP_HTONS(ETHTYPE_ARP)) {
-        return FRAME_OTHER;
+    if (eth->type == PP_HTONS(ETHTYPE_ARP)) { /* lwIP would read the rest from what was in the frame before */
+        return frame->bytes < SIZEOF_ETH_HDR + SIZEOF_ETHARP_HDR ? FRAME_MALFORMED : FRAME_OTHER;
     }
     if (eth->type != PP_HTONS(ETHTYPE_IP) || frame->bytes < SIZEOF_ETH_HDR + IP_HLEN) {
         return FRAME_MALFORMED;
