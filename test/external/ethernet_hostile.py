@@ -22,6 +22,7 @@ MIB = 1 << 20
 PING = b"PING\r\n"
 PONG = b"+PONG\r\n"
 RESIDENT_MORE = 16 * MIB  # what a flood may leave in allocators' hands
+ARRIVE_LEAST = 0.2  # of the frames sent
 STALL_US = 500000  # above it is more than a segment lost in the device's ring and sent again
 SETTLE_S = 40  # fragments are forgotten after 15 s, half-open connections after 20
 
@@ -86,22 +87,27 @@ class Hostile(unittest.TestCase):
         counters = self.server.counters()
         return self.server.held() | {"sessions": counters["sessions_opened"] - counters["sessions_closed"]}
 
+    def arrived(self):
+        return self.server.counters()["ethernet_rx_packets"]
+
     def serves(self):
         with self.server.connect(timeout_s=10) as client:
             self.assertEqual(fabric.resp_call(client, "PING"), b"PONG")
 
     def strike(self, kind, count, per_second=40000, share=0.5):
         """The frames of one kind beside an established client. Returns its p99."""
-        resident, before = self.server.resident_bytes(), self.server.counters()
+        resident, before = self.server.resident_bytes(), self.arrived()
         with Watch(self.server) as watch:
-            sent = netns.packets(self.mac, kind, count, seed, per_second, watch.peer if kind in ("blind", "icmp_quoted") else None)
-            time.sleep(0.1)
+            peer = watch.peer if kind in ("blind", "icmp_quoted") else None
+            sent = got = 0
+            for attempt in range(3):  # a lcore that another process keeps off its CPU lets the device's ring overflow
+                sent += netns.packets(self.mac, kind, count, seed + attempt, per_second, peer)
+                time.sleep(0.1)
+                got = self.arrived() - before if netns.STACK == "port" else sent
+                if got > sent * ARRIVE_LEAST:
+                    break
         self.assertGreater(sent, count * share, "the link did not take them")
-        if netns.STACK == "port":
-            got = self.server.counter_wait("ethernet_rx_packets", before["ethernet_rx_packets"] + sent // 10)  # a ring overflows
-            got -= before["ethernet_rx_packets"]
-        else:
-            got = sent
+        self.assertGreater(got, sent * ARRIVE_LEAST, "the port did not see them")
         self.serves()
         grown = self.server.resident_bytes() - resident
         print(f"{kind:<22}{sent:>7} frames, {got:>7} reached the port; p99 beside it {watch.p99_us() / 1000:6.2f} ms; "
