@@ -190,7 +190,11 @@ print_second_words(const char *first, size_t bytes)
 static void
 print_case(const struct command *command)
 {
-    printf("    '%s' | '%s '*) choices='", command->name, command->name);
+    fputs("    '", stdout);
+    fputs(command->name, stdout);
+    fputs("' | '", stdout);
+    fputs(command->name, stdout);
+    fputs(" '*) choices='", stdout);
     print_second_words(command->name, strlen(command->name));
     for (size_t i = 0; (command->takes & TAKES_SETTING) && i < SETTINGS_COUNT; i++) {
         printf("%s ", settings_table[i].name);
