@@ -241,8 +241,7 @@ config_help(struct mgmt *mgmt, struct later *later)
         "GET <pattern> [<pattern> ...]",
         "    Settings whose names match, Redis' names among them.",
         "SET <name> <value> [<name> <value> ...]",
-        "    Those that are live change while it runs: loglevel, maxclients, maxmemory, maxmemory-policy, timeout "
-        "among them.",
+        "    Live ones change while it runs: loglevel, maxclients, maxmemory, maxmemory-policy, timeout among them.",
         "HELP",
         "    Print this help.",
     };
