@@ -126,6 +126,7 @@ settle(struct store *store, struct store_member *member)
             store_housekeep(member);
         }
         store_manage(store);
+        store_set_time(member, member->now_ms + 1); /* a member wants turns for some time after what it last removed */
     } while (!is_settled(store, member) && monotonic_ms() < until_ms);
 }
 
