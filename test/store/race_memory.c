@@ -13,9 +13,9 @@
 #define MAILBOXES   256 /* blocks on their way to whoever finds them first */
 #define OWN         64
 #define FLOOD       3000 /* small blocks at once: more than magazines and depot hold, so slabs come and go */
-#define ROUND_MS    300
 #define LIMIT_BYTES (48 * MIB)
-#define EMPTY_MS    17 /* a round of emptying */
+#define EMPTY_TURNS 17 /* of the management core: a round of emptying */
+#define ROUND_TURNS (7 * EMPTY_TURNS)
 
 struct lent {
     uint8_t *block;
@@ -188,13 +188,13 @@ check_end(void)
 
 /* Nobody moves blocks here: pages are marked, members drain, some pages come free, the others are let go. */
 static void
-empty_some(uint32_t ms)
+empty_some(uint32_t turn)
 {
-    switch (ms % EMPTY_MS) {
+    switch (turn % EMPTY_TURNS) {
     case 0:
         marked += memory_empty_begin(memory);
         break;
-    case EMPTY_MS - 1:
+    case EMPTY_TURNS - 1:
         memory_empty_end(memory, false);
         break;
     default:
@@ -202,7 +202,8 @@ empty_some(uint32_t ms)
     }
 }
 
-/* All members work for a while; then nothing may be missing. */
+/* All members work for a while; then nothing may be missing. In turns, so that pages are marked however slow they are:
+ * a perturbed one, which yields to members that never sleep, takes ten times its nap. */
 static void
 run_round(struct worker *workers, uint32_t threads)
 {
@@ -211,9 +212,9 @@ run_round(struct worker *workers, uint32_t threads)
         CHECK(pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]) == 0);
     }
     struct memory_stats stats;
-    for (uint32_t ms = 0; ms < ROUND_MS; ms++) {
+    for (uint32_t turn = 0; turn < ROUND_TURNS; turn++) {
         memory_manage(memory);
-        empty_some(ms);
+        empty_some(turn);
         memory_stats(memory, &stats);
         if (stats.populated_bytes > LIMIT_BYTES) {
             fail("more is resident than the limit");
@@ -225,6 +226,14 @@ run_round(struct worker *workers, uint32_t threads)
         pthread_join(workers[i].thread, NULL);
     }
     check_end();
+}
+
+static uint64_t
+monotonic_ms(void)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 int
@@ -243,9 +252,10 @@ main(int argc, char **argv)
         workers[i].index = i;
         workers[i].random = seed * 1000003 + i + 1;
     }
-    for (double ms = 0; ms < seconds * 1000; ms += ROUND_MS) {
+    uint64_t until_ms = monotonic_ms() + (uint64_t)(seconds * 1000);
+    do {
         run_round(workers, threads);
-    }
+    } while (monotonic_ms() < until_ms);
     uint64_t takes = 0, refused = 0;
     for (uint32_t i = 0; i < threads; i++) {
         takes += workers[i].takes;
