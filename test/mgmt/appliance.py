@@ -18,7 +18,7 @@ import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "external"))
-from server import BUILD, ROOT, Server  # noqa: E402
+from server import BUILD, ROOT, Server, environment  # noqa: E402
 
 SLUICED = str(BUILD / "sluiced")
 SLUICECTL = str(BUILD / "sluicectl")
@@ -179,7 +179,8 @@ class CommandLine(unittest.TestCase):
         def small_memlock():
             resource.setrlimit(resource.RLIMIT_MEMLOCK, (65536, 65536))
 
-        result = run(SLUICED, "--doctor", "-c", str(ROOT / "config" / "hpc7g.conf"), preexec_fn=small_memlock)
+        result = run(SLUICED, "--doctor", "-c", str(ROOT / "config" / "hpc7g.conf"), preexec_fn=small_memlock,
+                     env=environment())
         self.assertEqual((result.returncode, result.stderr), (1, ""))
         said = " ".join(result.stdout.split())
         self.assertIn("wrong memlock locked memory: 64.0 KiB wanted unlimited", said)

@@ -411,7 +411,7 @@ class Crash(unittest.TestCase):
         lcores = json.loads(subprocess.run([SLUICECTL, "-S", server.ctl_path, "-j", "lcores"], capture_output=True,
                                            text=True).stdout)["lcores"]
         # tgkill, which os does not have
-        subprocess.run([sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(None).syscall(234, *map(int, sys.argv[1:]))",
+        subprocess.run([sys.executable, "-c", "import ctypes, sys; ctypes.CDLL(None).tgkill(*map(int, sys.argv[1:]))",
                         str(server.process.pid), str(lcores[0]["tid"]), "11"], check=True)
         self.assertEqual(server.process.wait(timeout=WAIT_S), -signal.SIGSEGV)
         log = server.log()
