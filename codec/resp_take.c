@@ -87,13 +87,14 @@ resp_take(const uint8_t *wire, size_t wire_bytes, const struct decode_limits *li
     struct arg *arg = room->args + room->used;
     uint32_t args_max = MIN(limits->args_max, TAKE_ARGS), args_count = 0;
     const struct command *command = NULL;
-    uint64_t head = 0, name = 0; /* of the request before: neighbours are often of one command */
+    uint64_t head, name = 0; /* of the request before: neighbours are often of one command */
     size_t name_bytes = 0, at = 0;
 
     if (UNLIKELY(limits->request_bytes_max < REQUEST_BYTES || limits->arg_bytes_max < TAKE_BULK_BYTES ||
                  wire_bytes < HEAD_BYTES)) {
         return 0; /* every limit has to be looked at, or nothing is all there */
     }
+    head = ~load8(wire); /* the first request has no neighbour, whatever its bytes are */
     while (request < stop && at <= wire_bytes - HEAD_BYTES) {
         uint64_t word = load8(wire + at);
         bool known = word == head;

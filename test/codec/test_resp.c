@@ -316,6 +316,8 @@ static const struct take_row {
     { "an inline request behind another", ROW("*1\r\n$4\r\nPING\r\nPING\r\n"), 8, 4, 32, 1 },
     { "nothing asked for", ROW("*0\r\n*1\r\n$4\r\nPING\r\n"), 8, 4, 32, 0 },
     { "an empty name", ROW("*1\r\n$0\r\n\r\n"), 8, 4, 32, 0 },
+    { "zeros, a line's end", ROW("\0\0\0\0\0\0\0\0\r\n*1\r\n$4\r\nPING\r\n"), 8, 4, 32, 0 },
+    { "a head of zeros for digits", ROW("*\0\r\n$\0\r\n\r\n"), 8, 4, 32, 0 },
     { "a name of 8 bytes", ROW("*2\r\n$8\r\nZREVRANK\r\n$1\r\nc\r\n"), 8, 4, 32, 1 },
     { "a name of 9 bytes", ROW("*2\r\n$9\r\nSUBSCRIBE\r\n$1\r\nc\r\n"), 8, 4, 32, 0 },
     { "a name of 10 bytes", ROW("*2\r\n$10\r\nPSUBSCRIBE\r\n$1\r\nc\r\n"), 8, 4, 32, 0 },
