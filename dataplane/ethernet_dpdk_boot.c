@@ -173,8 +173,9 @@ memory_open(struct ethernet_device *device, const struct ethernet_config *config
     device->waiting_max = config->tx_descriptors;
     device->waiting = calloc(device->waiting_max, sizeof(device->waiting[0]));
     if (device->pool == NULL || device->tx_pool == NULL || device->waiting == NULL) {
-        snprintf(why, why_bytes, "no memory for %u frames of %u bytes: %s", rx_frames(config) + tx_frames(config),
-                 frame_room(config->mtu), rte_strerror(rte_errno));
+        snprintf(why, why_bytes,
+                 "no memory for %u frames of %u bytes: fewer rx_descriptors and tx_descriptors take less",
+                 rx_frames(config) + tx_frames(config), frame_room(config->mtu));
         return -ENOMEM;
     }
     return 0;
@@ -186,9 +187,11 @@ dpdk_open(const struct ethernet_config *config, struct ethernet_device **out, ch
     struct ethernet_device *device = calloc(1, sizeof(*device));
     bool is_virtual = strncmp(config->device, "net_", 4) == 0; /* they cut nothing */
     uint64_t around = sizeof(struct rte_mbuf) + sizeof(struct device_frame) + 64;
-    uint64_t bytes = rx_frames(config) * (around + frame_room(config->mtu)) +
-                     tx_frames(config) * (around + (is_virtual ? frame_room(config->mtu)
-                                                               : MAX(frame_room(config->mtu), DPDK_SEGMENTS_ROOM)));
+    /* Without huge pages no frame crosses a page of 4 KiB, so that one takes whole pages. */
+    uint64_t rx_bytes = ALIGN_UP(around + frame_room(config->mtu), 4096);
+    uint64_t tx_bytes = ALIGN_UP(
+        around + (is_virtual ? frame_room(config->mtu) : MAX(frame_room(config->mtu), DPDK_SEGMENTS_ROOM)), 4096);
+    uint64_t bytes = rx_frames(config) * rx_bytes + tx_frames(config) * tx_bytes;
     int rc;
 
     if (device == NULL) {

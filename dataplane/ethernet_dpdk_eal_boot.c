@@ -228,11 +228,28 @@ derive(struct arguments *arguments, const char *option, const char *value)
            (value[0] == '\0' || add_word(arguments, value, strlen(value)));
 }
 
+/* The EAL prints its usage or its version and exits with 0, as if all had been well. */
+static bool
+ends_the_program(const char *word, size_t bytes)
+{
+    static const char *const words[] = { "--help", "-h", "--version", "-v" };
+
+    for (size_t i = 0; i < ARRAY_COUNT(words); i++) {
+        if (strlen(words[i]) == bytes && memcmp(word, words[i], bytes) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool
 add_given(struct arguments *arguments)
 {
     for (const char *at = arguments->given; *at != '\0';) {
         size_t bytes = strcspn(at, " ");
+        if (ends_the_program(at, bytes)) {
+            return false;
+        }
         if (bytes > 0 && !add_word(arguments, at, bytes)) {
             return false;
         }
@@ -293,7 +310,9 @@ eal_open(const struct ethernet_config *config, uint64_t pool_bytes, struct ether
     rc = messages_open(config->log_fd);
     arguments = (struct arguments){ .given = config->eal, .list = { program }, .count = 1 };
     if (rc != 0 || !arguments_derive(&arguments, config, huge, bytes)) {
-        snprintf(why, why_bytes, "the arguments of the EAL are too many, expected at most %d words and %d bytes",
+        snprintf(why, why_bytes,
+                 "the arguments of the EAL are too many, or ask for its help or version; expected at most %d words and "
+                 "%d bytes",
                  ARGUMENTS_MAX - 2, ETHERNET_EAL_MAX);
         return -E2BIG;
     }

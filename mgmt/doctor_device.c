@@ -292,11 +292,11 @@ void
 doctor_examine_devices(struct doctor *doctor)
 {
     const struct settings *settings = doctor->settings;
-    bool infiniband = false, fabric = false;
+    bool infiniband = false, bypass = false;
 
     for (uint32_t i = 0; i < settings->port_count; i++) {
         infiniband |= needs_infiniband(&settings->ports[i]);
-        fabric |= settings->ports[i].type == PORT_FABRIC;
+        bypass = true;
     }
     if (infiniband) {
         examine_infiniband(doctor);
@@ -308,7 +308,7 @@ doctor_examine_devices(struct doctor *doctor)
             examine_ethernet(doctor, &settings->ports[i]);
         }
     }
-    if (!fabric) {
+    if (!bypass) {
         struct doctor_finding *finding =
             doctor_add(doctor, DOCTOR_ADVICE, "fabric", "every request goes through the kernel");
         doctor_found(finding, "no fabric port in the settings");

@@ -3,7 +3,8 @@
 #include "mgmt/doctor_probe.h"
 #include <sys/resource.h>
 
-#define SPARE_FILES 64 /* descriptors besides the sessions' */
+#define SPARE_FILES    64  /* descriptors besides the sessions' */
+#define ETHERNET_PAGES 128 /* of 2 MiB, for the frames of an ethernet port */
 
 static void
 examine_room(struct doctor *doctor)
@@ -27,12 +28,24 @@ examine_room(struct doctor *doctor)
     free(host);
 }
 
+static bool
+has_port(const struct settings *settings, enum port_type type)
+{
+    for (uint32_t i = 0; i < settings->port_count; i++) {
+        if (settings->ports[i].type == type) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void
 examine_huge_pages(struct doctor *doctor)
 {
     uint64_t free_pages = 0, kib = 2048;
     char free_text[UNIT_TEXT_BYTES], limit[UNIT_TEXT_BYTES], mode[DOCTOR_TEXT_BYTES];
-    uint64_t needed = doctor->settings->memory_limit;
+    uint64_t needed = doctor->settings->memory_reserve; /* taken whole or not at all */
+    uint64_t ports = has_port(doctor->settings, PORT_ETHERNET) ? ETHERNET_PAGES : 0;
     struct store_stats store = { .keys = 0 };
 
     doctor_number(doctor, "/proc/meminfo", "HugePages_Free:", &free_pages);
@@ -44,12 +57,13 @@ examine_huge_pages(struct doctor *doctor)
     bool enough = at_hand >= needed && doctor->settings->memory_huge;
     struct doctor_finding *finding = doctor_add(doctor, enough ? DOCTOR_GOOD : DOCTOR_ADVICE, "huge pages",
                                                 "TLB misses cost a look-up tens of ns; what is missing is transparent");
-    doctor_found(finding, "%s in huge pages of %llu KiB%s, memory.limit %s", unit_print_size_short(free_text, at_hand),
-                 (unsigned long long)kib, doctor->settings->memory_huge ? "" : " that memory.huge_pages leaves unused",
+    doctor_found(finding, "%s in huge pages of %llu KiB%s, memory.reserve %s",
+                 unit_print_size_short(free_text, at_hand), (unsigned long long)kib,
+                 doctor->settings->memory_huge ? "" : " that memory.huge_pages leaves unused",
                  unit_print_size_short(limit, needed));
     doctor_wanted(finding, "%s of them, memory.huge_pages = true", limit);
     doctor_remedy(finding, "sysctl vm.nr_hugepages=%llu before the start, best in /etc/sysctl.d",
-                  (unsigned long long)(needed / (kib * 1024) + 1));
+                  (unsigned long long)((needed + kib * 1024 - 1) / (kib * 1024) + ports));
 
     bool transparent = doctor_read(doctor, mode, "/sys/kernel/mm/transparent_hugepage/enabled");
     transparent = transparent && strstr(mode, "[never]") == NULL;
@@ -58,17 +72,6 @@ examine_huge_pages(struct doctor *doctor)
     doctor_found(finding, "%s", mode[0] == '\0' ? "no transparent huge pages in this kernel" : mode);
     doctor_wanted(finding, "madvise or always");
     doctor_remedy(finding, "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
-}
-
-static bool
-has_fabric(const struct settings *settings)
-{
-    for (uint32_t i = 0; i < settings->port_count; i++) {
-        if (settings->ports[i].type == PORT_FABRIC) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Fabric devices pin what they receive into; one CPU's registered slots are some MiB, a device's queues as much. */
@@ -83,7 +86,7 @@ examine_memlock(struct doctor *doctor)
     if (!enough) {
         unit_print_size_short(text, limit.rlim_cur);
     }
-    enum doctor_level level = has_fabric(doctor->settings) ? DOCTOR_WRONG : DOCTOR_ADVICE;
+    enum doctor_level level = has_port(doctor->settings, PORT_FABRIC) ? DOCTOR_WRONG : DOCTOR_ADVICE;
     struct doctor_finding *finding = doctor_add(doctor, enough ? DOCTOR_GOOD : level, "memlock",
                                                 "devices pin memory: libfabric fails with -12, Cannot allocate memory");
     doctor_found(finding, "locked memory: %s", text);

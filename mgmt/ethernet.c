@@ -23,6 +23,7 @@ static struct { /* one capture at a time */
     uint64_t packets, packets_max, bytes, dropped_before;
     int64_t end_ms;
     char ended[160]; /* how the last one did */
+    bool failed;     /* it was not told to */
 } capture;
 
 struct port *
@@ -162,12 +163,13 @@ packets_dropped(void)
 }
 
 static void
-capture_end(const char *why)
+capture_end(const char *why, bool failed)
 {
     capture_stop(port_ethernet_capture(capture.port));
     bool good = fclose(capture.file) == 0;
     capture.file = NULL;
     snprintf(capture.ended, sizeof(capture.ended), "%s", good ? why : "the file cannot be written");
+    capture.failed = failed || !good;
     log_info("capture to %s ended: %s, %llu packets, %llu more were lost", capture.path, capture.ended,
              (unsigned long long)capture.packets, (unsigned long long)packets_dropped());
 }
@@ -189,11 +191,11 @@ ethernet_tick(struct mgmt *mgmt)
         good = write_frame(mgmt, &record, bytes);
     }
     if (!good) {
-        capture_end(strerror(errno));
+        capture_end(strerror(errno), true);
     } else if (capture.packets >= capture.packets_max) {
-        capture_end("all packets that were wanted");
+        capture_end("all packets that were wanted", false);
     } else if (loop_now_ms() >= capture.end_ms) {
-        capture_end("its time is over");
+        capture_end("its time is over", false);
     }
 }
 
@@ -201,17 +203,17 @@ void
 ethernet_close(struct mgmt *mgmt)
 {
     if (capture.file != NULL) {
-        capture_end("the appliance ends");
+        capture_end("the appliance ends", false);
     }
 }
 
 static json_t *
 capture_state(void)
 {
-    return json_pack("{s:b,s:s,s:I,s:I,s:I,s:s}", "runs", capture.file != NULL, "file", capture.path, "packets",
+    return json_pack("{s:b,s:s,s:I,s:I,s:I,s:s,s:b}", "runs", capture.file != NULL, "file", capture.path, "packets",
                      (json_int_t)capture.packets, "bytes", (json_int_t)capture.bytes, "dropped",
                      (json_int_t)(capture.port == NULL ? 0 : packets_dropped()), "ended",
-                     capture.file != NULL ? "" : capture.ended);
+                     capture.file != NULL ? "" : capture.ended, "failed", capture.file == NULL && capture.failed);
 }
 
 static FILE *
@@ -280,7 +282,7 @@ enum ctl_result
 ctl_capture_stop(struct ctl_request *request)
 {
     if (capture.file != NULL) {
-        capture_end("told so");
+        capture_end("told so", false);
     }
     request->result = capture_state();
     return CTL_DONE;

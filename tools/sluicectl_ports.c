@@ -101,6 +101,7 @@ capture_run(const struct options *options)
     add_number(args, "snap", options->snap);
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
     json_t *result = call(options, "capture start", args);
     while (json_is_true(json_object_get(result, "runs"))) {
         json_decref(result);
@@ -109,12 +110,14 @@ capture_run(const struct options *options)
         }
         result = call(options, interrupted ? "capture stop" : "capture", NULL);
     }
+    int status = json_is_true(json_object_get(result, "failed")) ? EXIT_BAD : EXIT_GOOD;
     if (options->json) {
-        return print_json(result);
+        print_json(result);
+        return status;
     }
     printf("%s: %.0f packets, %s; %.0f more were lost (%s)\n", get_text(result, "file"), get_number(result, "packets"),
            cell_print(json_object_get(result, "bytes"), COLUMN_BYTES, cell), get_number(result, "dropped"),
            get_text(result, "ended"));
     json_decref(result);
-    return EXIT_GOOD;
+    return status;
 }

@@ -133,7 +133,7 @@ static const struct {
       "lower memory.limit" },
     { "/proc/meminfo", "MemAvailable: 9999999 kB\nHugePages_Free: 511\nHugepagesize: 2048 kB",
       "MemAvailable: 9999999 kB\nHugePages_Free: 512\nHugepagesize: 2048 kB", "huge pages", DOCTOR_ADVICE, "1022 MiB",
-      "vm.nr_hugepages=513" },
+      "vm.nr_hugepages=512" },
     { "/proc/sys/net/core/somaxconn", "128", "4096", "backlog", DOCTOR_ADVICE, "128", "somaxconn=4096" },
     { "/sys/devices/system/clocksource/clocksource0/current_clocksource", "kvm-clock", "tsc", "clock", DOCTOR_ADVICE,
       "kvm-clock", "tsc=reliable" },
