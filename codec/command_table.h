@@ -37,7 +37,7 @@ enum command_flag {
     X(CLIENT, "client", 0, 1, LIMIT_REQUEST_ARGS, CMD_BARRIER, 0, 0, 0, exec_client, "connection",                     \
       "ID, INFO, LIST, KILL, SETNAME, GETNAME, SETINFO")                                                               \
     X(CONFIG, "config", 0, 1, LIMIT_REQUEST_ARGS, CMD_ADMIN | CMD_LATER | CMD_BARRIER, 0, 0, 0, exec_config, "server", \
-      "GET: reads settings")                                                                                           \
+      "GET, SET: reads and changes settings")                                                                          \
     X(INFO, "info", 0, 0, LIMIT_REQUEST_ARGS, CMD_LATER | CMD_BARRIER, 0, 0, 0, exec_info, "server",                   \
       "Describes the server in sections")                                                                              \
     X(TIME, "time", 0, 0, 0, CMD_FAST, 0, 0, 0, exec_time, "server", "Server time: seconds and microseconds")          \

@@ -179,29 +179,37 @@ draw_collect(struct exec *exec, uint64_t cursor, const struct record **found)
     return count;
 }
 
-/* One of the keys next to a random place. Where none is near, a walk over all of them goes on from turn to turn: nil
- * means that it ended, so no key was there all the time. */
+/* In the progress of a walk: a cursor has 38 bits. */
+#define WALK_BEGUN   (1ull << 62)
+#define WALK_WRAPPED (1ull << 63)
+
+/* One of the keys next to a random place. Where none is near, a walk goes on from there, from turn to turn, to the end
+ * and once from the start: nil means that it ended, so no key was there all the time. */
 enum exec_result
 exec_randomkey(struct exec *exec)
 {
     const struct record *found[DRAW_KEYS + CHAIN_ROOM];
     const struct store *store = store_of(exec->store);
     uint64_t cycles = cycles_now(), random = store_hash(store, slice_of(&cycles, sizeof(cycles)));
-    uint32_t count = draw_collect(exec, scan_cursor(store, random), found);
-    struct exec_progress *walk = &exec->progress; /* the cursor, in two halves */
-    uint64_t cursor = (uint64_t)walk->counted << 32 | walk->done;
+    struct exec_progress *progress = &exec->progress; /* the walk, in two halves */
+    uint64_t walk = (uint64_t)progress->counted << 32 | progress->done;
+    uint32_t count = 0;
+    if (walk == 0) {
+        walk = WALK_BEGUN | scan_cursor(store, random);
+        count = draw_collect(exec, walk & ~WALK_BEGUN, found);
+    }
     for (uint32_t steps = 0; count == 0 && steps < DRAW_STEPS; steps++) {
-        struct scan_step step = scan_next(exec->store, cursor, found, CHAIN_ROOM);
+        struct scan_step step = scan_next(exec->store, walk & ~(WALK_BEGUN | WALK_WRAPPED), found, CHAIN_ROOM);
         count = step.count;
-        cursor = step.next;
-        if (cursor == 0 && count == 0) {
+        if (step.next == 0 && count == 0 && (walk & WALK_WRAPPED)) {
             reply_nil(exec->reply);
             return EXEC_DONE;
         }
+        walk = step.next | WALK_BEGUN | (step.next == 0 ? WALK_WRAPPED : walk & WALK_WRAPPED);
     }
     if (count == 0) {
-        walk->done = (uint32_t)cursor;
-        walk->counted = (uint32_t)(cursor >> 32);
+        progress->done = (uint32_t)walk;
+        progress->counted = (uint32_t)(walk >> 32);
         return EXEC_RETRY;
     }
     /* bits 16 to 39 had no part in the place */
