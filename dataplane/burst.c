@@ -60,12 +60,13 @@ decode_resp(struct session *session, struct burst *burst, struct request *reques
     size_t bytes = session->in.bytes - session->in.taken;
 
     if (wire[0] != '*') {
-        /* An inline request is unescaped in place: not in the stream, which may be decoded again. */
+        /* A quoted inline request is unescaped in place: not in the stream, which may be decoded again. */
         size_t scanned = session->resp.scanned; /* no byte is looked at twice */
         size_t line_max = MIN(bytes, (size_t)LIMIT_INLINE_BYTES + 2);
         const uint8_t *line_end = scanned < line_max ? memchr(wire + scanned, '\n', line_max - scanned) : NULL;
-        if (line_end != NULL) {
-            bytes = (size_t)(line_end - wire) + 1;
+        size_t line = line_end != NULL ? (size_t)(line_end - wire) + 1 : 0;
+        if (memchr(wire, '"', line) != NULL || memchr(wire, '\'', line) != NULL) {
+            bytes = line;
             memcpy(lcore->inline_line, wire, bytes);
             wire = lcore->inline_line;
             burst->inline_used = true;

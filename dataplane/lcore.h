@@ -54,7 +54,7 @@ struct burst {
     struct burst_run runs[LIMIT_BURST];
     struct arg_room room;
     struct arg args[LIMIT_BURST_ARGS];
-    bool inline_used; /* an inline request borrows from lcore->inline_line */
+    bool inline_used; /* a quoted inline request borrows from lcore->inline_line */
 };
 
 enum lcore_state { LCORE_BOOT, LCORE_RUN, LCORE_DRAIN, LCORE_STOPPED };
@@ -97,7 +97,7 @@ struct lcore {
     uint64_t ns_per_cycle_q20;
     uint64_t poll_busy_cycles, poll_pause_cycles; /* POLL_BUSY_NS, POLL_PAUSE_NS */
     struct resp_span *spans;                      /* for requests that are whole */
-    uint8_t *inline_line; /* LIMIT_INLINE_BYTES + 2: an inline request is unescaped here, not in the stream */
+    uint8_t *inline_line; /* LIMIT_INLINE_BYTES + 2: a quoted inline request is unescaped here, not in the stream */
     struct decode_limits limits, limits_before_auth;
     struct later *later_unsent;    /* answers that found their mail ring full */
     struct later *later_unwritten; /* answers whose session found no memory for them */
