@@ -123,7 +123,13 @@ config_write(const char *path, const struct server_plan *plan)
 {
     FILE *file = fopen(path, "w");
     CHECK(file != NULL);
-    if (plan->provider != NULL) {
+    if (plan->provider != NULL && strncmp(plan->provider, "net_", 4) == 0) {
+        /* A documentation address on a device without a wire: only sluiced itself is reached, over loopback. */
+        fprintf(file,
+                "ports = ( { type = \"ethernet\"; device = \"%s\"; address = \"192.0.2.1/24\"; } );\n"
+                "auth: { protected_mode = false; };\n",
+                plan->provider);
+    } else if (plan->provider != NULL) {
         /* shm names no address; the others bind to loopback */
         fprintf(file, "ports = ( { type = \"fabric\"; provider = \"%s\"; %s } );\n", plan->provider,
                 strcmp(plan->provider, "shm") == 0 ? "" : "node = \"127.0.0.1\";");

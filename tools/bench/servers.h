@@ -14,7 +14,7 @@ struct server {
 struct server_plan {
     const char *program;         /* path */
     const char *folder;          /* of its sockets and logs */
-    const char *provider;        /* sluiced: its only fabric port; NULL: none */
+    const char *provider;        /* sluiced: its only fabric port, or DPDK device ("net_ring0"); NULL: none */
     uint64_t memory_bytes, keys; /* sluiced */
     uint32_t lcores;             /* sluiced */
     int cpus[8];                 /* it may run on */
