@@ -40,14 +40,6 @@ load4(const uint8_t *at)
     return word;
 }
 
-static inline uint64_t
-load8(const uint8_t *at)
-{
-    uint64_t word;
-    memcpy(&word, at, sizeof(word));
-    return word;
-}
-
 /* Nothing outside the name is read: pieces overlap instead. */
 const struct command *
 command_find(struct slice name)

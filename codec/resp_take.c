@@ -22,14 +22,6 @@
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "words are little-endian");
 static_assert(HEAD_BYTES == sizeof(uint64_t), "a head is a word");
 
-static inline uint64_t
-load8(const uint8_t *at)
-{
-    uint64_t word;
-    memcpy(&word, at, sizeof(word));
-    return word;
-}
-
 static inline bool
 line_ends(const uint8_t *at)
 {

@@ -16,21 +16,6 @@ typedef unsigned long long ull;
 
 #define PRINT(info, ...) text_print((info)->out, __VA_ARGS__)
 
-static uint64_t
-resident_bytes(void)
-{
-    unsigned long long pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-
-    if (file != NULL) {
-        if (fscanf(file, "%*u %llu", &pages) != 1) {
-            pages = 0;
-        }
-        fclose(file);
-    }
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 static void
 print_server(struct info *info)
 {
@@ -81,7 +66,7 @@ print_memory(struct info *info)
 {
     const struct store_stats *store = &info->store;
     const struct memory_stats *memory = &store->memory;
-    uint64_t resident = resident_bytes();
+    uint64_t resident = metrics_resident_bytes();
     char used[UNIT_TEXT_BYTES], limit[UNIT_TEXT_BYTES], rss[UNIT_TEXT_BYTES];
     double ratio = memory->used_bytes == 0 ? 1.0 : (double)resident / (double)memory->used_bytes;
 

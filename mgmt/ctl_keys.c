@@ -114,18 +114,29 @@ struct hot_job {
     size_t key_count;
 };
 
-/* Few enough for a plain search: it is the management core's time. */
-static void
-job_add_key(struct hot_job *job, const struct hot_key *key)
+static int
+by_hash(const void *left, const void *right)
 {
+    const struct hot_key *a = left, *b = right;
+    return (a->hash > b->hash) - (a->hash < b->hash);
+}
+
+/* What several lcores counted of one key becomes one. */
+static void
+job_merge_keys(struct hot_job *job)
+{
+    size_t kept = 0;
+
+    qsort(job->keys, job->key_count, sizeof(*job->keys), by_hash);
     for (size_t i = 0; i < job->key_count; i++) {
-        if (job->keys[i].hash == key->hash) {
-            job->keys[i].count += key->count;
-            job->keys[i].error += key->error;
-            return;
+        if (kept > 0 && job->keys[kept - 1].hash == job->keys[i].hash) {
+            job->keys[kept - 1].count += job->keys[i].count;
+            job->keys[kept - 1].error += job->keys[i].error;
+        } else {
+            job->keys[kept++] = job->keys[i];
         }
     }
-    job->keys[job->key_count++] = *key;
+    job->key_count = kept;
 }
 
 static int
@@ -143,6 +154,7 @@ job_answer(struct hot_job *job)
     struct text out = { 0 };
     json_t *rows = json_array();
 
+    job_merge_keys(job);
     qsort(job->keys, job->key_count, sizeof(*job->keys), hotter_first);
     for (size_t i = 0; i < job->key_count && i < job->limit; i++) {
         const struct hot_key *key = &job->keys[i];
@@ -175,7 +187,7 @@ hot_done(struct hot_keys *hot)
     for (uint32_t set = 0; set < HOT_KEYS_SETS; set++) {
         for (uint32_t way = 0; way < HOT_KEYS_WAYS; way++) {
             if (hot->keys[set][way].count > 0) {
-                job_add_key(job, &hot->keys[set][way]);
+                job->keys[job->key_count++] = hot->keys[set][way]; /* there is room for every lcore's */
             }
         }
     }

@@ -1,6 +1,7 @@
 #include "mgmt/metrics.h"
 #include "config/cycles.h"
 #include <sys/mman.h>
+#include <unistd.h>
 
 static uint32_t
 histogram_index(enum metrics_kind kind, uint32_t which)
@@ -119,6 +120,23 @@ metrics_counters(const struct dataplane *dataplane, struct counters_sum *sum)
     for (uint32_t i = 0; i < dataplane->lcore_count; i++) {
         metrics_add_counters(dataplane->lcores[i], sum);
     }
+}
+
+/* ---- the process ---- */
+
+uint64_t
+metrics_resident_bytes(void)
+{
+    unsigned long long pages = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+
+    if (file != NULL) {
+        if (fscanf(file, "%*u %llu", &pages) != 1) {
+            pages = 0;
+        }
+        fclose(file);
+    }
+    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* ---- once a second ---- */

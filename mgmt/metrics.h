@@ -59,3 +59,5 @@ void metrics_histogram(const struct metrics *metrics, enum metrics_kind kind, ui
 void metrics_add_counters(const struct lcore *lcore, struct counters_sum *sum);
 /* Of all lcores. */
 void metrics_counters(const struct dataplane *dataplane, struct counters_sum *sum);
+/* Of the whole process; 0: unknown. */
+uint64_t metrics_resident_bytes(void);

@@ -63,21 +63,6 @@ seconds_of(const struct timeval *time)
     return (double)time->tv_sec + (double)time->tv_usec / 1e6;
 }
 
-static uint64_t
-resident_bytes(void)
-{
-    ull pages = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-
-    if (file != NULL) {
-        if (fscanf(file, "%*u %llu", &pages) != 1) {
-            pages = 0;
-        }
-        fclose(file);
-    }
-    return pages * (uint64_t)sysconf(_SC_PAGESIZE);
-}
-
 static void
 print_process(struct page *page)
 {
@@ -127,7 +112,7 @@ print_memory(struct page *page)
     const struct memory_stats *memory = &page->store.memory;
 
     gauge(page, "redis_memory_used_bytes", "Bytes in blocks handed out.", memory->used_bytes);
-    gauge(page, "redis_memory_used_rss_bytes", "Resident bytes of the process.", resident_bytes());
+    gauge(page, "redis_memory_used_rss_bytes", "Resident bytes of the process.", metrics_resident_bytes());
     gauge(page, "redis_memory_max_bytes", "Cap: memory.limit.", memory->limit_bytes);
     gauge(page, "sluice_memory_populated_bytes", "Pages that the kernel has given.", memory->populated_bytes);
     gauge(page, "sluice_memory_free_page_bytes", "Populated pages that are not in use.", memory->free_page_bytes);
