@@ -4,9 +4,7 @@
 #include "codec/number.h"
 #include "codec/reply.h"
 #include "codec/resp.h"
-#include <time.h>
-
-#define BATCH 1000 /* operations between two looks at the clock */
+#include "test/codec/bench_rounds.h"
 
 static uint8_t memory[64 * KIB];
 static uint64_t result; /* keeps the compiler from dropping what is measured */
@@ -134,40 +132,14 @@ parse_double(void)
     }
 }
 
-static const struct bench {
-    const char *name;
-    void (*run)(void);
-} benches[] = {
+static const struct bench benches[] = {
     { "decode-get", decode_get },       { "decode-set", decode_set },         { "decode-inline", decode_inline },
     { "find-command", find_command },   { "encode-bulk", encode_bulk },       { "encode-ok", encode_ok },
     { "encode-double", encode_double }, { "encode-integer", encode_integer }, { "parse-double", parse_double },
 };
 
-static uint64_t
-now_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-}
-
 int
 main(int argc, char **argv)
 {
-    uint32_t rounds = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 2000, ran = 0;
-
-    for (uint32_t i = 0; i < ARRAY_COUNT(benches); i++) {
-        if (argc > 1 && strcmp(argv[1], benches[i].name) != 0) {
-            continue;
-        }
-        uint64_t best = UINT64_MAX;
-        for (uint32_t round = 0; round < rounds; round++) {
-            uint64_t start = now_ns();
-            benches[i].run();
-            best = MIN(best, now_ns() - start);
-        }
-        printf("%-16s %6.1f ns/op\n", benches[i].name, (double)best / BATCH);
-        ran++;
-    }
-    return ran > 0 && result > 0 ? 0 : 1;
+    return bench_rounds(benches, ARRAY_COUNT(benches), argc, argv) > 0 && result > 0 ? 0 : 1;
 }

@@ -5,6 +5,7 @@
  *     valgrind --tool=callgrind --toggle-collect=bench_round bench_ethernet 20000 */
 #include "config/cycles.h"
 #include "dataplane/ethernet_dpdk_private.h"
+#include "test/dataplane/frame_bytes.h"
 #include <arpa/inet.h>
 #include <rte_ring.h>
 #include <sys/uio.h>
@@ -81,42 +82,6 @@ static const struct ethernet_handlers handlers = { .accepted = accepted,
 
 /* ---- the peer ---- */
 
-static uint32_t
-sum_of(const uint8_t *at, size_t bytes, uint32_t sum)
-{
-    for (size_t i = 0; i + 1 < bytes; i += 2) {
-        sum += (uint32_t)at[i] << 8 | at[i + 1];
-    }
-    return bytes % 2 != 0 ? sum + ((uint32_t)at[bytes - 1] << 8) : sum;
-}
-
-static uint16_t
-fold(uint32_t sum)
-{
-    sum = (sum & 0xffff) + (sum >> 16);
-    return (uint16_t) ~((sum & 0xffff) + (sum >> 16));
-}
-
-static void
-put16(uint8_t *at, uint32_t value)
-{
-    at[0] = (uint8_t)(value >> 8);
-    at[1] = (uint8_t)value;
-}
-
-static void
-put32(uint8_t *at, uint32_t value)
-{
-    put16(at, value >> 16);
-    put16(at + 2, value & 0xffff);
-}
-
-static uint32_t
-get32(const uint8_t *at)
-{
-    return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
-}
-
 static uint8_t *
 frame_new(uint32_t bytes)
 {
@@ -143,7 +108,7 @@ peer_send(uint8_t flags, const char *data, uint32_t bytes)
     ip[8] = 64;
     ip[9] = 6;
     memcpy(ip + 12, "\x0a\x00\x00\x01\x0a\x00\x00\x02", 8);
-    put16(ip + 10, fold(sum_of(ip, 20, 0)));
+    put16(ip + 10, (uint16_t)~wire_sum(ip, 20, 0));
     put16(tcp, 40000);
     put16(tcp + 2, 6379);
     put32(tcp + 4, next_seq);
@@ -152,7 +117,7 @@ peer_send(uint8_t flags, const char *data, uint32_t bytes)
     tcp[13] = flags;
     put16(tcp + 14, 65535);
     memcpy(tcp + 20, data, bytes);
-    put16(tcp + 16, fold(sum_of(tcp, 20 + bytes, sum_of(ip + 12, 8, 6 + 20 + bytes))));
+    put16(tcp + 16, tcp_sum(ip, tcp, 20 + bytes));
     next_seq += bytes + ((flags & 2) != 0);
 }
 

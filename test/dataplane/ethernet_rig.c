@@ -173,52 +173,6 @@ static const struct ethernet_device_ops wire_ops = {
 
 /* ---- frames ---- */
 
-static void
-put16(uint8_t *at, uint32_t value)
-{
-    at[0] = (uint8_t)(value >> 8);
-    at[1] = (uint8_t)value;
-}
-
-static void
-put32(uint8_t *at, uint32_t value)
-{
-    put16(at, value >> 16);
-    put16(at + 2, value & 0xffff);
-}
-
-static uint16_t
-get16(const uint8_t *at)
-{
-    return (uint16_t)(at[0] << 8 | at[1]);
-}
-
-static uint32_t
-get32(const uint8_t *at)
-{
-    return (uint32_t)get16(at) << 16 | get16(at + 2);
-}
-
-uint16_t
-wire_sum(const void *data, size_t bytes, uint32_t sum)
-{
-    const uint8_t *at = data;
-    for (size_t i = 0; i < bytes; i++) {
-        sum += i % 2 == 0 ? (uint32_t)at[i] << 8 : at[i];
-    }
-    while (sum >> 16) {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    return (uint16_t)sum;
-}
-
-static uint16_t
-tcp_sum(const uint8_t *ip, const uint8_t *tcp, size_t bytes)
-{
-    uint32_t pseudo = wire_sum(ip + 12, 8, 0) + 6 + (uint32_t)bytes;
-    return (uint16_t)~wire_sum(tcp, bytes, pseudo);
-}
-
 size_t
 frame_build(const struct peer *peer, const struct ethernet_rig *rig, uint8_t flags, uint32_t seq, uint32_t ack,
             const void *options, size_t option_bytes, const void *data, size_t bytes, uint8_t *out)

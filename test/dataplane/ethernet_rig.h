@@ -4,6 +4,7 @@
 #include "dataplane/ethernet_device.h"
 #include "dataplane/port_ethernet_private.h"
 #include "test/dataplane/fabric_rig.h"
+#include "test/dataplane/frame_bytes.h"
 
 #define WIRE_FRAMES      512 /* of the device */
 #define WIRE_FRAME_ROOM  2048
@@ -81,7 +82,6 @@ bool wire_send(struct ethernet_rig *rig, const uint8_t *frame, size_t bytes);
 /* An IPv4 packet of a peer, with its Ethernet header, checksums right. Returns bytes; `out` has WIRE_FRAME_ROOM. */
 size_t frame_build(const struct peer *peer, const struct ethernet_rig *rig, uint8_t flags, uint32_t seq, uint32_t ack,
                    const void *options, size_t option_bytes, const void *data, size_t bytes, uint8_t *out);
-uint16_t wire_sum(const void *data, size_t bytes, uint32_t sum);
 
 void peer_open(struct ethernet_rig *rig, struct peer *peer, uint16_t port);
 void peer_close(struct ethernet_rig *rig, struct peer *peer); /* of the test's memory only */

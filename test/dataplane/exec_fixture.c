@@ -328,3 +328,21 @@ exec_check_rows(const struct exec_row *rows, size_t count)
     }
     exec_fixture_reset();
 }
+
+void
+exec_check_refusals(const struct exec_refusal *rows, size_t count, const char *prepare, const char *look,
+                    const char *expected)
+{
+    for (size_t i = 0; i < count; i++) {
+        exec_fixture_reset();
+        exec_ask(WIRE_RESP2, prepare);
+        struct exec *begun = exec_begin(WIRE_RESP2, rows[i].line);
+        fixture_answers = &rows[i].status;
+        fixture_answers_left = 1;
+        CU_ASSERT_EQUAL(exec_attempt(begun), rows[i].result);
+        if (rows[i].result == EXEC_DONE) {
+            CU_ASSERT_TRUE(exec_reply_is(rows[i].line, exec_reply(), EXEC_OOM));
+        }
+        CU_ASSERT_TRUE(exec_reply_is(look, exec_ask(WIRE_RESP2, look), expected));
+    }
+}

@@ -40,6 +40,23 @@ bool exec_reply_is(const char *line, struct slice reply, const char *expected);
  * One CUnit assertion a row. */
 void exec_check_rows(const struct exec_row *rows, size_t count);
 
+/* One command and the store's refusal of it. */
+struct exec_refusal {
+    const char *line;
+    enum store_status status;
+    enum exec_result result; /* EXEC_DONE: with the reply that memory is full */
+};
+
+/* Each row against what `prepare` made: afterwards `look` still answers `expected`. One CUnit assertion or two a row.
+ */
+void exec_check_refusals(const struct exec_refusal *rows, size_t count, const char *prepare, const char *look,
+                         const char *expected);
+
+#define EXEC_WRONGTYPE   "-WRONGTYPE Operation against a key holding the wrong kind of value|"
+#define EXEC_NOT_INTEGER "-ERR value is not an integer or out of range|"
+#define EXEC_SYNTAX      "-ERR syntax error|"
+#define EXEC_OOM         "-OOM command not allowed when used memory > 'maxmemory'.|"
+
 /* Before each store_update() a run of the change sees a version that is not there. */
 enum fixture_decoy { DECOY_NONE, DECOY_ABSENT, DECOY_STRING, DECOY_HASH, DECOY_ZSET, DECOY_COUNT };
 extern enum fixture_decoy fixture_decoy;

@@ -2,7 +2,6 @@
 #include "exec_fixture.h"
 #include <CUnit/Basic.h>
 
-#define WRONGTYPE "-WRONGTYPE Operation against a key holding the wrong kind of value|"
 #define TOO_LARGE "-ERR hash exceeds 1024 fields or 65536 bytes (larger objects come in a later release)|"
 
 static void
@@ -19,15 +18,15 @@ bad_hash_commands_are_refused_in_redis_order(void)
         { "SET s v", "+OK|", NULL },
         { "HSET s f", "-ERR wrong number of arguments for 'hset' command|", NULL },
         { "HSET s f v g", "-ERR wrong number of arguments for 'hset' command|", NULL },
-        { "HSET s f v", WRONGTYPE, NULL },
-        { "HGET s f", WRONGTYPE, NULL },
-        { "HDEL s f", WRONGTYPE, NULL },
-        { "HLEN s", WRONGTYPE, NULL },
-        { "HGETALL s", WRONGTYPE, NULL },
-        { "HEXISTS s f", WRONGTYPE, NULL },
+        { "HSET s f v", EXEC_WRONGTYPE, NULL },
+        { "HGET s f", EXEC_WRONGTYPE, NULL },
+        { "HDEL s f", EXEC_WRONGTYPE, NULL },
+        { "HLEN s", EXEC_WRONGTYPE, NULL },
+        { "HGETALL s", EXEC_WRONGTYPE, NULL },
+        { "HEXISTS s f", EXEC_WRONGTYPE, NULL },
         { "ZADD z 1 m", ":1|", NULL },
-        { "HGET z m", WRONGTYPE, NULL },
-        { "HSET z m v", WRONGTYPE, NULL },
+        { "HGET z m", EXEC_WRONGTYPE, NULL },
+        { "HSET z m v", EXEC_WRONGTYPE, NULL },
         { "GET s", "$1|v|", NULL },
         { "EXISTS h", ":0|", NULL },
     };
@@ -145,30 +144,13 @@ hashes_end_at_their_limits(void)
 static void
 a_command_that_fails_changes_nothing(void)
 {
-    static const enum store_status oom = STORE_OOM, later = STORE_TRY_LATER;
-    static const struct {
-        const char *line;
-        const enum store_status *answer;
-        enum exec_result result;
-    } rows[] = {
-        { "HSET h f w g x", &oom, EXEC_DONE },
-        { "HSET h f w g x", &later, EXEC_RETRY },
-        { "HDEL h f", &oom, EXEC_RETRY },
-        { "HDEL h f", &later, EXEC_RETRY },
+    static const struct exec_refusal rows[] = {
+        { "HSET h f w g x", STORE_OOM, EXEC_DONE },
+        { "HSET h f w g x", STORE_TRY_LATER, EXEC_RETRY },
+        { "HDEL h f", STORE_OOM, EXEC_RETRY },
+        { "HDEL h f", STORE_TRY_LATER, EXEC_RETRY },
     };
-    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-        exec_fixture_reset();
-        exec_ask(WIRE_RESP2, "HSET h f v");
-        struct exec *exec = exec_begin(WIRE_RESP2, rows[i].line);
-        fixture_answers = rows[i].answer;
-        fixture_answers_left = 1;
-        CU_ASSERT_EQUAL(exec_attempt(exec), rows[i].result);
-        if (rows[i].result == EXEC_DONE) {
-            CU_ASSERT_TRUE(
-                exec_reply_is(rows[i].line, exec_reply(), "-OOM command not allowed when used memory > 'maxmemory'.|"));
-        }
-        CU_ASSERT_TRUE(exec_reply_is("HGETALL", exec_ask(WIRE_RESP2, "HGETALL h"), "*2|$1|f|$1|v|"));
-    }
+    exec_check_refusals(rows, ARRAY_COUNT(rows), "HSET h f v", "HGETALL h", "*2|$1|f|$1|v|");
 }
 
 int

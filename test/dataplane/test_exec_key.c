@@ -2,7 +2,6 @@
 #include "exec_fixture.h"
 #include <CUnit/Basic.h>
 
-#define NOT_INTEGER "-ERR value is not an integer or out of range|"
 #define BAD_EXPIRE  "-ERR invalid expire time in 'expire' command|"
 #define BAD_PEXPIRE "-ERR invalid expire time in 'pexpire' command|"
 #define BAD_NX      "-ERR NX and XX, GT or LT options at the same time are not compatible|"
@@ -21,9 +20,9 @@ expire_refuses_bad_arguments_in_redis_order(void)
         { "EXPIRE k 10 NX XX GT LT", BAD_NX, NULL },
         { "EXPIRE k 10 GT LT", "-ERR GT and LT options at the same time are not compatible|", NULL },
         { "EXPIRE k 10 XX LT GT", "-ERR GT and LT options at the same time are not compatible|", NULL },
-        { "EXPIRE k abc", NOT_INTEGER, NULL },
-        { "EXPIRE k 1.5", NOT_INTEGER, NULL },
-        { "EXPIRE k 9223372036854775808", NOT_INTEGER, NULL },
+        { "EXPIRE k abc", EXEC_NOT_INTEGER, NULL },
+        { "EXPIRE k 1.5", EXEC_NOT_INTEGER, NULL },
+        { "EXPIRE k 9223372036854775808", EXEC_NOT_INTEGER, NULL },
         { "EXPIRE nokey 9223372036854775807", BAD_EXPIRE, NULL },
         { "PEXPIRE nokey 9223372036854775807", BAD_PEXPIRE, NULL },
         { "SET k v", "+OK|", NULL },

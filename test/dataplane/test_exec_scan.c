@@ -2,10 +2,8 @@
 #include "exec_fixture.h"
 #include <CUnit/Basic.h>
 
-#define SYNTAX     "-ERR syntax error|"
 #define BAD_CURSOR "-ERR invalid cursor|"
 #define NOT_INT    "-ERR value is not an integer or out of range|"
-#define WRONGTYPE  "-WRONGTYPE Operation against a key holding the wrong kind of value|"
 #define EMPTY      "*2|$1|0|*0|"
 #define KEYS       20000
 
@@ -111,16 +109,16 @@ scan_refuses_what_redis_refuses(void)
         { "SCAN 18446744073709551616", BAD_CURSOR, NULL },
         { "SCAN 99999999999999999999999", BAD_CURSOR, NULL },
         { "SCAN abc COUNT 0", BAD_CURSOR, NULL },
-        { "SCAN 0 COUNT", SYNTAX, NULL },
-        { "SCAN 0 COUNT 0", SYNTAX, NULL },
-        { "SCAN 0 COUNT -1", SYNTAX, NULL },
+        { "SCAN 0 COUNT", EXEC_SYNTAX, NULL },
+        { "SCAN 0 COUNT 0", EXEC_SYNTAX, NULL },
+        { "SCAN 0 COUNT -1", EXEC_SYNTAX, NULL },
         { "SCAN 0 COUNT abc", NOT_INT, NULL },
         { "SCAN 0 COUNT 9223372036854775808", NOT_INT, NULL },
-        { "SCAN 0 MATCH", SYNTAX, NULL },
-        { "SCAN 0 TYPE", SYNTAX, NULL },
-        { "SCAN 0 NOPE", SYNTAX, NULL },
-        { "SCAN 0 NOPE 1", SYNTAX, NULL },
-        { "SCAN 0 MATCH * COUNT", SYNTAX, NULL },
+        { "SCAN 0 MATCH", EXEC_SYNTAX, NULL },
+        { "SCAN 0 TYPE", EXEC_SYNTAX, NULL },
+        { "SCAN 0 NOPE", EXEC_SYNTAX, NULL },
+        { "SCAN 0 NOPE 1", EXEC_SYNTAX, NULL },
+        { "SCAN 0 MATCH * COUNT", EXEC_SYNTAX, NULL },
         { "HSCAN h", "-ERR wrong number of arguments for 'hscan' command|", NULL },
         { "HSCAN h x", BAD_CURSOR, NULL },
         { "ZSCAN z x", BAD_CURSOR, NULL },
@@ -179,12 +177,12 @@ packed_objects_are_given_at_once(void)
         { "HSET h f1 v1 g2 v2", ":2|", NULL },
         { "ZADD z 1 a 2.5 b inf c", ":3|", NULL },
         { "SET s x", "+OK|", NULL },
-        { "HSCAN s 0", WRONGTYPE, NULL },
-        { "ZSCAN h 0", WRONGTYPE, NULL },
+        { "HSCAN s 0", EXEC_WRONGTYPE, NULL },
+        { "ZSCAN h 0", EXEC_WRONGTYPE, NULL },
         { "HSCAN s x", BAD_CURSOR, NULL },
-        { "HSCAN h 0 NOPE", SYNTAX, NULL },
-        { "HSCAN h 0 TYPE hash", SYNTAX, NULL },
-        { "HSCAN h 0 COUNT 0", SYNTAX, NULL },
+        { "HSCAN h 0 NOPE", EXEC_SYNTAX, NULL },
+        { "HSCAN h 0 TYPE hash", EXEC_SYNTAX, NULL },
+        { "HSCAN h 0 COUNT 0", EXEC_SYNTAX, NULL },
         { "HSCAN h 0", "*2|$1|0|*4|$2|f1|$2|v1|$2|g2|$2|v2|", NULL },
         { "HSCAN h 17 COUNT 1", "*2|$1|0|*4|$2|f1|$2|v1|$2|g2|$2|v2|", NULL },
         { "HSCAN h 0 MATCH g*", "*2|$1|0|*2|$2|g2|$2|v2|", NULL },

@@ -3,8 +3,6 @@
 #include "exec_fixture.h"
 #include <CUnit/Basic.h>
 
-#define SYNTAX "-ERR syntax error|"
-
 static void
 small_server_commands(void)
 {
@@ -27,9 +25,9 @@ small_server_commands(void)
         { "SET a 1", "+OK|", NULL },
         { "HSET b f v", ":1|", NULL },
         { "DBSIZE", ":2|", NULL },
-        { "FLUSHALL FOO", SYNTAX, NULL },
-        { "FLUSHALL ASYNC SYNC", SYNTAX, NULL },
-        { "FLUSHDB \"\"", SYNTAX, NULL },
+        { "FLUSHALL FOO", EXEC_SYNTAX, NULL },
+        { "FLUSHALL ASYNC SYNC", EXEC_SYNTAX, NULL },
+        { "FLUSHDB \"\"", EXEC_SYNTAX, NULL },
         { "DBSIZE", ":2|", NULL },
         { "FLUSHALL aSync", "+OK|", NULL },
         { "DBSIZE", ":0|", NULL },
@@ -86,10 +84,10 @@ command_describes_the_table(void)
         { "COMMAND INFO nope", "*1|$-1|", "*1|_|" },
         { "COMMAND DOCS nope", "*0|", "%0|" },
         { "COMMAND DOCS nope GET", "*2|$3|get|*6|" GET_DOCS, "%1|$3|get|%3|" GET_DOCS },
-        { "COMMAND LIST FOO", SYNTAX, NULL },
-        { "COMMAND LIST FILTERBY MODULE", SYNTAX, NULL },
-        { "COMMAND LIST FILTERBY FOO x", SYNTAX, NULL },
-        { "COMMAND LIST FILTERBY MODULE x y", SYNTAX, NULL },
+        { "COMMAND LIST FOO", EXEC_SYNTAX, NULL },
+        { "COMMAND LIST FILTERBY MODULE", EXEC_SYNTAX, NULL },
+        { "COMMAND LIST FILTERBY FOO x", EXEC_SYNTAX, NULL },
+        { "COMMAND LIST FILTERBY MODULE x y", EXEC_SYNTAX, NULL },
         { "COMMAND LIST FILTERBY MODULE x", "*0|", NULL },
         { "COMMAND LIST FILTERBY ACLCAT nope", "*0|", NULL },
         { "COMMAND LIST FILTERBY ACLCAT hAsh", "*7|$4|hset|$4|hget|$4|hdel|$4|hlen|$7|hgetall|$7|hexists|$5|hscan|",

@@ -3,11 +3,8 @@
 #include "exec_fixture.h"
 #include <CUnit/Basic.h>
 
-#define WRONGTYPE   "-WRONGTYPE Operation against a key holding the wrong kind of value|"
-#define NOT_INTEGER "-ERR value is not an integer or out of range|"
-#define SYNTAX      "-ERR syntax error|"
-#define BAD_EXPIRY  "-ERR invalid expire time in 'set' command|"
-#define TOO_LONG    "-ERR string exceeds maximum allowed size (proto-max-bulk-len)|"
+#define BAD_EXPIRY "-ERR invalid expire time in 'set' command|"
+#define TOO_LONG   "-ERR string exceeds maximum allowed size (proto-max-bulk-len)|"
 
 static void
 set_refuses_bad_options_in_redis_order(void)
@@ -15,23 +12,23 @@ set_refuses_bad_options_in_redis_order(void)
     static const struct exec_row rows[] = {
         { "SET", "-ERR wrong number of arguments for 'set' command|", NULL },
         { "SET k", "-ERR wrong number of arguments for 'set' command|", NULL },
-        { "SET k v BLA", SYNTAX, NULL },
-        { "SET k v NX XX", SYNTAX, NULL },
-        { "SET k v XX NX", SYNTAX, NULL },
-        { "SET k v EX", SYNTAX, NULL },
-        { "SET k v PXAT", SYNTAX, NULL },
-        { "SET k v EX 10 PX 10", SYNTAX, NULL },
-        { "SET k v EX 10 EXAT 10", SYNTAX, NULL },
-        { "SET k v PX 10 PXAT 10", SYNTAX, NULL },
-        { "SET k v EX 10 KEEPTTL", SYNTAX, NULL },
-        { "SET k v KEEPTTL EX 10", SYNTAX, NULL },
-        { "SET k v PERSIST", SYNTAX, NULL },
-        { "SET k v EX abc BLA", SYNTAX, NULL },
-        { "SET k v EX abc", NOT_INTEGER, NULL },
-        { "SET k v EX \"\"", NOT_INTEGER, NULL },
-        { "SET k v EX 1.5", NOT_INTEGER, NULL },
-        { "SET k v EX +5", NOT_INTEGER, NULL },
-        { "SET k v EX 9223372036854775808", NOT_INTEGER, NULL },
+        { "SET k v BLA", EXEC_SYNTAX, NULL },
+        { "SET k v NX XX", EXEC_SYNTAX, NULL },
+        { "SET k v XX NX", EXEC_SYNTAX, NULL },
+        { "SET k v EX", EXEC_SYNTAX, NULL },
+        { "SET k v PXAT", EXEC_SYNTAX, NULL },
+        { "SET k v EX 10 PX 10", EXEC_SYNTAX, NULL },
+        { "SET k v EX 10 EXAT 10", EXEC_SYNTAX, NULL },
+        { "SET k v PX 10 PXAT 10", EXEC_SYNTAX, NULL },
+        { "SET k v EX 10 KEEPTTL", EXEC_SYNTAX, NULL },
+        { "SET k v KEEPTTL EX 10", EXEC_SYNTAX, NULL },
+        { "SET k v PERSIST", EXEC_SYNTAX, NULL },
+        { "SET k v EX abc BLA", EXEC_SYNTAX, NULL },
+        { "SET k v EX abc", EXEC_NOT_INTEGER, NULL },
+        { "SET k v EX \"\"", EXEC_NOT_INTEGER, NULL },
+        { "SET k v EX 1.5", EXEC_NOT_INTEGER, NULL },
+        { "SET k v EX +5", EXEC_NOT_INTEGER, NULL },
+        { "SET k v EX 9223372036854775808", EXEC_NOT_INTEGER, NULL },
         { "SET k v EX 0", BAD_EXPIRY, NULL },
         { "SET k v EX -1", BAD_EXPIRY, NULL },
         { "SET k v PX 0", BAD_EXPIRY, NULL },
@@ -46,10 +43,10 @@ set_refuses_bad_options_in_redis_order(void)
         { "SET k v EXAT 9223372036854776", BAD_EXPIRY, NULL },
         { "EXISTS k", ":0|", NULL },
         { "HSET h f v", ":1|", NULL },
-        { "SET h v NX XX GET", SYNTAX, NULL },
+        { "SET h v NX XX GET", EXEC_SYNTAX, NULL },
         { "SET h v GET EX 0", BAD_EXPIRY, NULL },
-        { "SET h v GET", WRONGTYPE, NULL },
-        { "SET h v NX GET", WRONGTYPE, NULL },
+        { "SET h v GET", EXEC_WRONGTYPE, NULL },
+        { "SET h v NX GET", EXEC_WRONGTYPE, NULL },
         { "TYPE h", "+hash|", NULL },
     };
     exec_check_rows(rows, ARRAY_COUNT(rows));
@@ -127,8 +124,8 @@ reading_strings(void)
         { "SET k value", "+OK|", NULL },
         { "HSET h f v", ":1|", NULL },
         { "ZADD z 1 m", ":1|", NULL },
-        { "GET h", WRONGTYPE, NULL },
-        { "STRLEN z", WRONGTYPE, NULL },
+        { "GET h", EXEC_WRONGTYPE, NULL },
+        { "STRLEN z", EXEC_WRONGTYPE, NULL },
         { "STRLEN k", ":5|", NULL },
         { "MGET k h z k nokey", "*5|$5|value|$-1|$-1|$5|value|$-1|", "*5|$5|value|_|_|$5|value|_|" },
     };
@@ -144,10 +141,10 @@ increments_stop_at_the_ends_of_64_bits(void)
         { "DECR n", ":41|", NULL },
         { "DECRBY n 42", ":-1|", NULL },
         { "DECRBY n -3", ":2|", NULL },
-        { "INCRBY n abc", NOT_INTEGER, NULL },
-        { "INCRBY n 1.0", NOT_INTEGER, NULL },
-        { "INCRBY n 9223372036854775808", NOT_INTEGER, NULL },
-        { "DECRBY n abc", NOT_INTEGER, NULL },
+        { "INCRBY n abc", EXEC_NOT_INTEGER, NULL },
+        { "INCRBY n 1.0", EXEC_NOT_INTEGER, NULL },
+        { "INCRBY n 9223372036854775808", EXEC_NOT_INTEGER, NULL },
+        { "DECRBY n abc", EXEC_NOT_INTEGER, NULL },
         { "DECRBY nokey -9223372036854775808", "-ERR decrement would overflow|", NULL },
         { "EXISTS nokey", ":0|", NULL },
         { "SET n 9223372036854775806", "+OK|", NULL },
@@ -162,20 +159,20 @@ increments_stop_at_the_ends_of_64_bits(void)
         { "INCRBY n -9223372036854775808", "-ERR increment or decrement would overflow|", NULL },
         { "GET n", "$20|-9223372036854775808|", NULL },
         { "SET s abc", "+OK|", NULL },
-        { "INCR s", NOT_INTEGER, NULL },
+        { "INCR s", EXEC_NOT_INTEGER, NULL },
         { "SET s \" 1\"", "+OK|", NULL },
-        { "INCR s", NOT_INTEGER, NULL },
+        { "INCR s", EXEC_NOT_INTEGER, NULL },
         { "SET s \"1 \"", "+OK|", NULL },
-        { "INCR s", NOT_INTEGER, NULL },
+        { "INCR s", EXEC_NOT_INTEGER, NULL },
         { "SET s 01", "+OK|", NULL },
-        { "INCR s", NOT_INTEGER, NULL },
+        { "INCR s", EXEC_NOT_INTEGER, NULL },
         { "SET s \"\"", "+OK|", NULL },
-        { "INCR s", NOT_INTEGER, NULL },
+        { "INCR s", EXEC_NOT_INTEGER, NULL },
         { "SET s 9223372036854775808", "+OK|", NULL },
-        { "INCR s", NOT_INTEGER, NULL },
+        { "INCR s", EXEC_NOT_INTEGER, NULL },
         { "HSET h f 1", ":1|", NULL },
-        { "INCR h", WRONGTYPE, NULL },
-        { "INCRBY h abc", NOT_INTEGER, NULL },
+        { "INCR h", EXEC_WRONGTYPE, NULL },
+        { "INCRBY h abc", EXEC_NOT_INTEGER, NULL },
         { "DECRBY h -9223372036854775808", "-ERR decrement would overflow|", NULL },
         { "SET t 5 EX 100", "+OK|", NULL },
         { "INCR t", ":6|", NULL },
@@ -199,7 +196,7 @@ append_makes_and_lengthens(void)
         { "APPEND n 3", ":3|", NULL },
         { "INCR n", ":124|", NULL },
         { "ZADD z 1 m", ":1|", NULL },
-        { "APPEND z x", WRONGTYPE, NULL },
+        { "APPEND z x", EXEC_WRONGTYPE, NULL },
         { "SET t v PX 5000", "+OK|", NULL },
         { "APPEND t w", ":2|", NULL },
         { "PTTL t", ":5000|", NULL },
@@ -371,28 +368,12 @@ mget_reads_again_until_two_collects_agree(void)
 static void
 a_store_that_refuses_leaves_everything_as_it_was(void)
 {
-    static const struct {
-        const char *line;
-        enum store_status status;
-        enum exec_result result;
-    } rows[] = {
+    static const struct exec_refusal rows[] = {
         { "SET k w", STORE_TRY_LATER, EXEC_RETRY },    { "SET k w", STORE_OOM, EXEC_DONE },
         { "INCR k", STORE_TRY_LATER, EXEC_RETRY },     { "INCR k", STORE_OOM, EXEC_DONE },
         { "APPEND k w", STORE_TRY_LATER, EXEC_RETRY }, { "APPEND k w", STORE_OOM, EXEC_DONE },
     };
-    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-        exec_fixture_reset();
-        exec_ask(WIRE_RESP2, "SET k 5");
-        struct exec *exec = exec_begin(WIRE_RESP2, rows[i].line);
-        fixture_answers = &rows[i].status;
-        fixture_answers_left = 1;
-        CU_ASSERT_EQUAL(exec_attempt(exec), rows[i].result);
-        if (rows[i].result == EXEC_DONE) {
-            CU_ASSERT_TRUE(
-                exec_reply_is(rows[i].line, exec_reply(), "-OOM command not allowed when used memory > 'maxmemory'.|"));
-        }
-        CU_ASSERT_TRUE(exec_reply_is("GET k", exec_ask(WIRE_RESP2, "GET k"), "$1|5|"));
-    }
+    exec_check_refusals(rows, ARRAY_COUNT(rows), "SET k 5", "GET k", "$1|5|");
 }
 
 int

@@ -2,17 +2,14 @@
 #include "exec_fixture.h"
 #include <CUnit/Basic.h>
 
-#define WRONGTYPE   "-WRONGTYPE Operation against a key holding the wrong kind of value|"
-#define NOT_INTEGER "-ERR value is not an integer or out of range|"
-#define NOT_FLOAT   "-ERR value is not a valid float|"
-#define SYNTAX      "-ERR syntax error|"
-#define BAD_GT      "-ERR GT, LT, and/or NX options at the same time are not compatible|"
-#define BAD_NX      "-ERR XX and NX options at the same time are not compatible|"
-#define BAD_LIMIT   "-ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX|"
-#define BAD_SCORES  "-ERR min or max is not a float|"
-#define BAD_LEX     "-ERR min or max not valid string range item|"
-#define NAN_RESULT  "-ERR resulting score is not a number (NaN)|"
-#define TOO_LARGE   "-ERR sorted set exceeds 1024 members or 65536 bytes (larger objects come in a later release)|"
+#define NOT_FLOAT  "-ERR value is not a valid float|"
+#define BAD_GT     "-ERR GT, LT, and/or NX options at the same time are not compatible|"
+#define BAD_NX     "-ERR XX and NX options at the same time are not compatible|"
+#define BAD_LIMIT  "-ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX|"
+#define BAD_SCORES "-ERR min or max is not a float|"
+#define BAD_LEX    "-ERR min or max not valid string range item|"
+#define NAN_RESULT "-ERR resulting score is not a number (NaN)|"
+#define TOO_LARGE  "-ERR sorted set exceeds 1024 members or 65536 bytes (larger objects come in a later release)|"
 
 static void
 zadd_refuses_bad_arguments_in_redis_order(void)
@@ -20,11 +17,11 @@ zadd_refuses_bad_arguments_in_redis_order(void)
     static const struct exec_row rows[] = {
         { "ZADD z", "-ERR wrong number of arguments for 'zadd' command|", NULL },
         { "ZADD z 1", "-ERR wrong number of arguments for 'zadd' command|", NULL },
-        { "ZADD z nx ch", SYNTAX, NULL },
-        { "ZADD z CH INCR", SYNTAX, NULL },
-        { "ZADD z incr 1", SYNTAX, NULL },
-        { "ZADD z 1 a 2", SYNTAX, NULL },
-        { "ZADD z NX XX 1", SYNTAX, NULL },
+        { "ZADD z nx ch", EXEC_SYNTAX, NULL },
+        { "ZADD z CH INCR", EXEC_SYNTAX, NULL },
+        { "ZADD z incr 1", EXEC_SYNTAX, NULL },
+        { "ZADD z 1 a 2", EXEC_SYNTAX, NULL },
+        { "ZADD z NX XX 1", EXEC_SYNTAX, NULL },
         { "ZADD z NX XX 1 a", BAD_NX, NULL },
         { "ZADD z NX XX GT LT x a", BAD_NX, NULL },
         { "ZADD z GT LT 1 a", BAD_GT, NULL },
@@ -42,14 +39,14 @@ zadd_refuses_bad_arguments_in_redis_order(void)
         { "SET s v", "+OK|", NULL },
         { "ZADD s x a", NOT_FLOAT, NULL },
         { "ZADD s NX XX 1 a", BAD_NX, NULL },
-        { "ZADD s 1 a", WRONGTYPE, NULL },
-        { "ZADD s XX 1 a", WRONGTYPE, NULL },
-        { "ZSCORE s a", WRONGTYPE, NULL },
-        { "ZREM s a", WRONGTYPE, NULL },
-        { "ZCARD s", WRONGTYPE, NULL },
-        { "ZRANGE s 0 -1", WRONGTYPE, NULL },
+        { "ZADD s 1 a", EXEC_WRONGTYPE, NULL },
+        { "ZADD s XX 1 a", EXEC_WRONGTYPE, NULL },
+        { "ZSCORE s a", EXEC_WRONGTYPE, NULL },
+        { "ZREM s a", EXEC_WRONGTYPE, NULL },
+        { "ZCARD s", EXEC_WRONGTYPE, NULL },
+        { "ZRANGE s 0 -1", EXEC_WRONGTYPE, NULL },
         { "HSET h a 1", ":1|", NULL },
-        { "ZSCORE h a", WRONGTYPE, NULL },
+        { "ZSCORE h a", EXEC_WRONGTYPE, NULL },
     };
     exec_check_rows(rows, ARRAY_COUNT(rows));
 }
@@ -143,13 +140,13 @@ zrange_by_rank(void)
 {
     static const struct exec_row rows[] = {
         { "ZRANGE z 0", "-ERR wrong number of arguments for 'zrange' command|", NULL },
-        { "ZRANGE nokey 0 1 BAD", SYNTAX, NULL },
-        { "ZRANGE nokey a 1", NOT_INTEGER, NULL },
-        { "ZRANGE nokey 0 9223372036854775808", NOT_INTEGER, NULL },
-        { "ZRANGE nokey 0 1 LIMIT 0", SYNTAX, NULL },
-        { "ZRANGE nokey 0 1 LIMIT a b", NOT_INTEGER, NULL },
+        { "ZRANGE nokey 0 1 BAD", EXEC_SYNTAX, NULL },
+        { "ZRANGE nokey a 1", EXEC_NOT_INTEGER, NULL },
+        { "ZRANGE nokey 0 9223372036854775808", EXEC_NOT_INTEGER, NULL },
+        { "ZRANGE nokey 0 1 LIMIT 0", EXEC_SYNTAX, NULL },
+        { "ZRANGE nokey 0 1 LIMIT a b", EXEC_NOT_INTEGER, NULL },
         { "ZRANGE nokey a b LIMIT 0 1", BAD_LIMIT, NULL },
-        { "ZRANGE nokey 0 1 REV REV", SYNTAX, NULL },
+        { "ZRANGE nokey 0 1 REV REV", EXEC_SYNTAX, NULL },
         { "ZRANGE nokey 0 -1", "*0|", NULL },
         { "ZRANGE nokey 0 -1 WITHSCORES", "*0|", NULL },
         { "ZADD z 1 a 2 c 2 b 3 d", ":4|", NULL },
@@ -191,7 +188,7 @@ zrange_by_score(void)
         { "ZRANGE nokey nan 1 BYSCORE", BAD_SCORES, NULL },
         { "ZRANGE nokey (nan 1 BYSCORE", BAD_SCORES, NULL },
         { "ZRANGE nokey ((1 1 BYSCORE", BAD_SCORES, NULL },
-        { "ZRANGE nokey 0 1 BYSCORE BYLEX", SYNTAX, NULL },
+        { "ZRANGE nokey 0 1 BYSCORE BYLEX", EXEC_SYNTAX, NULL },
         { "ZRANGE nokey 0 1 BYSCORE", "*0|", NULL },
         { "ZADD z 1 a 2 b 3 c 3 d 4 e", ":5|", NULL },
         { "ZRANGE z -inf +inf BYSCORE", "*5|$1|a|$1|b|$1|c|$1|d|$1|e|", NULL },
@@ -324,30 +321,13 @@ native_scores_are_taken_as_they_are(void)
 static void
 a_command_that_fails_changes_nothing(void)
 {
-    static const enum store_status oom = STORE_OOM, later = STORE_TRY_LATER;
-    static const struct {
-        const char *line;
-        const enum store_status *answer;
-        enum exec_result result;
-    } rows[] = {
-        { "ZADD z 2 m 3 n", &oom, EXEC_DONE },
-        { "ZADD z 2 m 3 n", &later, EXEC_RETRY },
-        { "ZREM z m", &oom, EXEC_RETRY },
-        { "ZREM z m", &later, EXEC_RETRY },
+    static const struct exec_refusal rows[] = {
+        { "ZADD z 2 m 3 n", STORE_OOM, EXEC_DONE },
+        { "ZADD z 2 m 3 n", STORE_TRY_LATER, EXEC_RETRY },
+        { "ZREM z m", STORE_OOM, EXEC_RETRY },
+        { "ZREM z m", STORE_TRY_LATER, EXEC_RETRY },
     };
-    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-        exec_fixture_reset();
-        exec_ask(WIRE_RESP2, "ZADD z 1 m");
-        struct exec *exec = exec_begin(WIRE_RESP2, rows[i].line);
-        fixture_answers = rows[i].answer;
-        fixture_answers_left = 1;
-        CU_ASSERT_EQUAL(exec_attempt(exec), rows[i].result);
-        if (rows[i].result == EXEC_DONE) {
-            CU_ASSERT_TRUE(
-                exec_reply_is(rows[i].line, exec_reply(), "-OOM command not allowed when used memory > 'maxmemory'.|"));
-        }
-        CU_ASSERT_TRUE(exec_reply_is("ZRANGE", exec_ask(WIRE_RESP2, "ZRANGE z 0 -1 WITHSCORES"), "*2|$1|m|$1|1|"));
-    }
+    exec_check_refusals(rows, ARRAY_COUNT(rows), "ZADD z 1 m", "ZRANGE z 0 -1 WITHSCORES", "*2|$1|m|$1|1|");
 }
 
 int
