@@ -1,37 +1,7 @@
 /* Packed hashes against a naive model: random commands, tag collisions, limits. */
 #include "store/packed_hash.h"
+#include "test/store/packed_model.h"
 #include <CUnit/Basic.h>
-
-#define MODEL_MAX  (LIMIT_PACKED_ENTRIES + LIMIT_REQUEST_ARGS)
-#define PAIRS_MAX  (LIMIT_REQUEST_ARGS / 2)
-#define TEXT_BYTES 600
-
-static uint64_t random_state;
-
-static uint32_t
-random_below(uint32_t bound)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)((random_state >> 16) % bound);
-}
-
-/* A hash that an attacker could not choose is modelled by one that collides on purpose: `tags_count` different tags. */
-static uint16_t
-tag_of(struct slice field, uint32_t tags_count)
-{
-    uint32_t sum = 7;
-    for (size_t i = 0; i < field.bytes; i++) {
-        sum = sum * 31 + field.data[i];
-    }
-    return (uint16_t)(sum % tags_count);
-}
-
-struct text {
-    uint8_t bytes[TEXT_BYTES];
-    size_t count;
-};
 
 static struct text
 text_random(uint32_t universe, size_t pad)
@@ -45,12 +15,6 @@ text_random(uint32_t universe, size_t pad)
         text.bytes[text.count++] = (uint8_t)('a' + id % 26);
     }
     return text;
-}
-
-static struct slice
-text_slice(const struct text *text)
-{
-    return slice_of(text->count == 0 ? NULL : text->bytes, text->count);
 }
 
 /* ---- the model: a list in order of insertion ---- */

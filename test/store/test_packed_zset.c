@@ -1,42 +1,8 @@
 /* Packed sorted sets against a naive model: random commands with every option, tag collisions, limits. */
 #include "store/packed_zset.h"
+#include "test/store/packed_model.h"
 #include <CUnit/Basic.h>
 #include <math.h>
-
-#define MODEL_MAX (LIMIT_PACKED_ENTRIES + LIMIT_REQUEST_ARGS)
-#define PAIRS_MAX (LIMIT_REQUEST_ARGS / 2)
-
-static uint64_t random_state;
-
-static uint32_t
-random_below(uint32_t bound)
-{
-    random_state ^= random_state << 13;
-    random_state ^= random_state >> 7;
-    random_state ^= random_state << 17;
-    return (uint32_t)((random_state >> 16) % bound);
-}
-
-static uint16_t
-tag_of(struct slice member, uint32_t tags_count)
-{
-    uint32_t sum = 7;
-    for (size_t i = 0; i < member.bytes; i++) {
-        sum = sum * 31 + member.data[i];
-    }
-    return (uint16_t)(sum % tags_count);
-}
-
-struct text {
-    uint8_t bytes[120];
-    size_t count;
-};
-
-static struct slice
-text_slice(const struct text *text)
-{
-    return slice_of(text->count == 0 ? NULL : text->bytes, text->count);
-}
 
 /* Members of one universe share prefixes, and are of different lengths. */
 static struct text
