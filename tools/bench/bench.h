@@ -59,5 +59,13 @@ int bench_connection_option(struct bench_connection *connection, int option, con
 /* Whole number with an optional k or m (thousand, million) in [min, max], or complain. */
 bool bench_number(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out);
 
+/* The same, with a fraction. */
+bool bench_decimal(const char *option, const char *text, double min, double max, double *out);
+/* "1,16,50": at most `room` whole numbers. Returns how many, 0: complained. */
+uint32_t bench_numbers(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out, uint32_t room);
+/* HOST:PORT, [::1]:PORT, HOST or the path of a Unix socket, into `client`; or complain. The text is copied, for as long
+ * as the program runs. */
+bool bench_address(const char *option, const char *text, struct client_options *client);
+
 /* "shm-sbe-auto", "tcp-resp2" */
 void bench_label(const struct bench_connection *connection, char *label, size_t label_bytes);

@@ -51,26 +51,59 @@ choice_of(const char *option, const char *text, const char *const *choices, uint
     return -1;
 }
 
-/* HOST:PORT, [::1]:PORT, or a path. The pieces live as long as the program. */
-static bool
-attach_read(struct client_options *client, const char *text)
+bool
+bench_decimal(const char *option, const char *text, double min, double max, double *out)
 {
-    const char *colon = strrchr(text, ':');
-    uint64_t port;
-    if (strchr(text, '/') != NULL) {
-        client->path = text;
-        return true;
-    }
-    if (colon == NULL) {
-        client->host = text;
-        return true;
-    }
-    if (!bench_number("--attach", colon + 1, 1, 65535, &port)) {
+    char *end;
+    double number = strtod(text, &end);
+    /* Written so that "nan" is refused too. */
+    if (end == text || *end != '\0' || !(number >= min && number <= max)) {
+        fprintf(stderr, "sluice-bench: %s %s: expected a number from %g to %g\n", option, text, min, max);
         return false;
     }
+    *out = number;
+    return true;
+}
+
+uint32_t
+bench_numbers(const char *option, const char *text, uint64_t min, uint64_t max, uint64_t *out, uint32_t room)
+{
+    char number[32];
+    for (uint32_t count = 0; count < room;) {
+        size_t bytes = strcspn(text, ",");
+        snprintf(number, sizeof(number), "%.*s", (int)MIN(bytes, sizeof(number) - 1), text);
+        if (!bench_number(option, number, min, max, &out[count++])) {
+            return 0;
+        }
+        if (text[bytes] == '\0') {
+            return count;
+        }
+        text += bytes + 1;
+    }
+    fprintf(stderr, "sluice-bench: %s: more than %u numbers\n", option, room);
+    return 0;
+}
+
+bool
+bench_address(const char *option, const char *text, struct client_options *client)
+{
+    const char *colon = strrchr(text, ':'), *bracket = strrchr(text, ']');
+    uint64_t port;
+    if (strchr(text, '/') != NULL) {
+        client->path = strdup(text);
+        CHECK(client->path != NULL);
+        return true;
+    }
+    if (colon == NULL || (bracket != NULL && colon < bracket)) {
+        colon = text + strlen(text);
+    } else if (bench_number(option, colon + 1, 1, 65535, &port)) {
+        client->port = (uint16_t)port;
+    } else {
+        return false;
+    }
+    client->path = NULL;
     client->host = strndup(text, (size_t)(colon - text));
     CHECK(client->host != NULL);
-    client->port = (uint16_t)port;
     return true;
 }
 
@@ -105,7 +138,7 @@ bench_connection_option(struct bench_connection *connection, int option, const c
         client->fabric.port_name = value;
         break;
     case BENCH_ATTACH:
-        good = attach_read(client, value);
+        good = bench_address("--attach", value, client);
         break;
     case BENCH_WIRE:
         choice = choice_of("--wire", value, wires, ARRAY_COUNT(wires));
