@@ -8,6 +8,7 @@
 int bench_latency(int argc, char **argv);
 int bench_throughput(int argc, char **argv);
 int bench_goals(int argc, char **argv);
+int bench_rank(int argc, char **argv);
 
 /* ---- options that latency and throughput share ---- */
 
