@@ -16,6 +16,15 @@ set_config(struct frame_stream *stream, const struct frame_config *config)
     assert(config->peer_frame_bytes >= FRAME_BYTES_MIN && config->peer_frame_bytes <= UINT16_MAX);
     stream->config = *config;
     stream->config.peer_credit = MIN(config->peer_credit, FRAME_WINDOW);
+    stream->credit_most = config->credit;
+}
+
+void
+frame_stream_set_credit(struct frame_stream *stream, uint16_t credit)
+{
+    assert(credit >= 1 && credit <= FRAME_WINDOW);
+    stream->config.credit = credit;
+    stream->credit_most = MAX(stream->credit_most, credit);
 }
 
 void
@@ -100,7 +109,7 @@ hold(struct frame_stream *stream, const struct envelope *envelope, uint32_t slot
     if (at > 0 && beyond(stream->held[at - 1].offset + stream->held[at - 1].bytes, end) >= 0) {
         return FRAME_BEHIND;
     }
-    if (stream->held_count >= stream->config.credit) {
+    if (stream->held_count >= stream->credit_most) {
         return FRAME_BAD;
     }
     memmove(&stream->held[at + 1], &stream->held[at], (stream->held_count - at) * sizeof(stream->held[0]));
@@ -122,7 +131,7 @@ frame_stream_receive(struct frame_stream *stream, const struct envelope *envelop
     }
     /* DATA starts at its offset; the others say with it how far their stream goes. */
     uint64_t end = envelope->offset + (envelope->kind == ENVELOPE_DATA ? envelope->payload_bytes : 0);
-    int64_t allowed = (int64_t)config->credit * (config->peer_frame_bytes - ENVELOPE_BYTES);
+    int64_t allowed = (int64_t)stream->credit_most * (config->peer_frame_bytes - ENVELOPE_BYTES);
     if (beyond(end, stream->taken) > allowed || !hear_acknowledgement(stream, envelope)) {
         return FRAME_BAD;
     }

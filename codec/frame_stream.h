@@ -32,6 +32,7 @@ struct frame_held {
 
 struct frame_stream {
     struct frame_config config;
+    uint16_t credit_most; /* ever given to this incarnation of the peer: it may have sent so many frames */
 
     /* receive side: told <= taken <= received */
     uint64_t received;     /* bytes before were handed to the reader */
@@ -76,6 +77,10 @@ bool frame_stream_resume(struct frame_stream *stream, const struct frame_config 
                          uint64_t now);
 /* Whether it would go on at `peer_taken`. */
 bool frame_stream_can_resume(const struct frame_stream *stream, uint64_t peer_taken);
+
+/* Give the peer another credit, 1..FRAME_WINDOW, from the next frame on. What it sent by an earlier, larger one is kept
+ * too: a smaller credit frees no receive slot before the incarnation ends. */
+void frame_stream_set_credit(struct frame_stream *stream, uint16_t credit);
 
 /* ---- receive ---- */
 

@@ -122,10 +122,13 @@ int settings_check(const char *path, const char *const *overrides, size_t overri
 int settings_resolve_elsewhere(struct settings *settings, const struct host *host, char *why, size_t why_bytes,
                                char *here, size_t here_bytes);
 
-/* Change one live setting of a running program, checked against the others as at start. False: `why` says what is wrong
- * and nothing was changed. */
-bool setting_change(struct settings *settings, const struct setting *setting, const char *value, char *why,
-                    size_t why_bytes);
+/* The part of settings_resolve() that decides settings->cpus. */
+bool settings_resolve_cpus(struct settings *settings, const struct host *host, char *why, size_t why_bytes);
+
+/* Change one live setting of a running program, checked against the others and the host as at start; with lcores.cpus
+ * also settings->cpus, as many as before. False: `why` says what is wrong and nothing was changed. */
+bool setting_change(struct settings *settings, const struct setting *setting, const char *value,
+                    const struct host *host, char *why, size_t why_bytes);
 
 /* By full name; NULL: none. */
 const struct setting *setting_find(const char *name);

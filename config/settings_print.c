@@ -5,6 +5,9 @@ setting_print(const struct settings *settings, const struct setting *setting, ch
 {
     const void *field = (const char *)settings + setting->offset;
 
+    if (setting->kind < SETTING_BOOL && *(const uint64_t *)field == 0 && strcmp(setting->initial, "auto") == 0) {
+        return strcpy(out, "auto"); /* not decided yet, or anew each time it matters */
+    }
     switch (setting->kind) {
     case SETTING_SIZE:
         return unit_print_size(out, *(const uint64_t *)field);

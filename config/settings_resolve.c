@@ -133,7 +133,7 @@ check_port_lcore(const struct settings *settings, char *why, size_t why_bytes)
 /* Numbers are the machine's when all of them are allowed, else they count within the allowed set: the same file works
  * in a container that was given CPUs 8 to 11. */
 static bool
-resolve_cpus(struct settings *settings, const struct host *host, char *why, size_t why_bytes)
+place_cpus(struct settings *settings, const struct host *host, char *why, size_t why_bytes)
 {
     char allowed[128];
     bool absolute = true;
@@ -157,6 +157,12 @@ resolve_cpus(struct settings *settings, const struct host *host, char *why, size
         settings->cpus[i] = host->cpus[settings->cpus[i]];
     }
     return check_port_lcore(settings, why, why_bytes);
+}
+
+bool
+settings_resolve_cpus(struct settings *settings, const struct host *host, char *why, size_t why_bytes)
+{
+    return check_cpus(settings, why, why_bytes) && place_cpus(settings, host, why, why_bytes);
 }
 
 /* Two listeners would want the same port of the same address. */
@@ -313,7 +319,7 @@ int
 settings_resolve(struct settings *settings, const struct host *host, char *why, size_t why_bytes)
 {
     bool good = resolve_anywhere(settings, why, why_bytes) && check_reservable(settings, host, why, why_bytes) &&
-                resolve_memory(settings, host, why, why_bytes) && resolve_cpus(settings, host, why, why_bytes);
+                resolve_memory(settings, host, why, why_bytes) && place_cpus(settings, host, why, why_bytes);
     return good ? 0 : -1;
 }
 
@@ -328,7 +334,7 @@ settings_resolve_elsewhere(struct settings *settings, const struct host *host, c
         return -1;
     }
     bool good = resolve_memory(settings, host, memory, sizeof(memory));
-    good = resolve_cpus(settings, host, cpus, sizeof(cpus)) && good;
+    good = place_cpus(settings, host, cpus, sizeof(cpus)) && good;
     if (!good) {
         snprintf(here, here_bytes, "%s%s%s", memory, memory[0] != '\0' && cpus[0] != '\0' ? "; " : "", cpus);
     }
@@ -343,8 +349,21 @@ settings_idle_policy(const struct settings *settings)
                                                          : IDLE_ADAPTIVE;
 }
 
+/* Threads were made for so many. */
+static bool
+check_cpu_count(const struct settings *now, const struct settings *next, char *why, size_t why_bytes)
+{
+    if (next->cpu_count != now->cpu_count) {
+        return complain(why, why_bytes,
+                        "lcores.cpus: has %u CPU%s, expected %u: the number of lcores changes only at a start",
+                        next->cpu_count, next->cpu_count == 1 ? "" : "s", now->cpu_count);
+    }
+    return true;
+}
+
 bool
-setting_change(struct settings *settings, const struct setting *setting, const char *value, char *why, size_t why_bytes)
+setting_change(struct settings *settings, const struct setting *setting, const char *value, const struct host *host,
+               char *why, size_t why_bytes)
 {
     struct settings next = *settings;
     size_t index = (size_t)(setting - settings_table);
@@ -357,6 +376,12 @@ setting_change(struct settings *settings, const struct setting *setting, const c
     next.origins[index] = SETTING_BY_CHANGE;
     if (!setting_parse(setting, value, &next, why, why_bytes) || !check_memory(&next, why, why_bytes)) {
         return false;
+    }
+    if (index == SETTING_ID_lcores_cpus) {
+        if (!settings_resolve_cpus(&next, host, why, why_bytes) || !check_cpu_count(settings, &next, why, why_bytes)) {
+            return false;
+        }
+        memcpy(settings->cpus, next.cpus, sizeof(settings->cpus));
     }
     /* This field only: lcores read others; what they read of live ones is a copy of their own. */
     switch (setting->kind) {

@@ -8,8 +8,10 @@
  * (char[SETTING_TEXT_BYTES]; bounds are of its length, 0 0: what fits), CHOICE (TEXT that is one of SETTING_CHOICES). A
  * SIZE default of "auto" is 0 until settings_load() decides. Rows of one group stand together. */
 #define SETTINGS_TABLE(X)                                                                                              \
-    X(lcores_cpus, "lcores.cpus", TEXT, "auto", 0, 0, BOOT,                                                            \
-      "CPUs of the lcores, as \"1-15\" or \"auto\": all allowed but one, at least one")                                \
+    X(lcores_cpus, "lcores.cpus", TEXT, "auto", 0, 0, LIVE,                                                            \
+      "CPUs of the lcores, as \"1-15\" or \"auto\": all allowed but one, at least one. Live: lcores move, their "      \
+      "number "                                                                                                        \
+      "stays")                                                                                                         \
     X(lcores_idle, "lcores.idle", CHOICE, "adaptive", 0, 0, LIVE, "what an idle lcore does: spin, yield or adaptive")  \
     X(lcores_burst, "lcores.burst", COUNT, "32", 1, LIMIT_BURST, LIVE,                                                 \
       "requests that an lcore decodes before the first executes: more are faster together, fewer answer sooner")       \
@@ -30,6 +32,8 @@
     X(streams_unix, "streams.unix", TEXT, "auto", 0, 0, BOOT,                                                          \
       "path of the Unix stream socket; auto: beside the management socket; empty: none")                               \
     X(streams_unix_mode, "streams.unix_mode", TEXT, "0660", 0, 0, BOOT, "mode of the Unix stream socket, octal")       \
+    X(fabric_credit, "fabric.credit", COUNT, "auto", 1, 64, LIVE,                                                      \
+      "frames that a session's peer may have in flight, at most its share of the receive slots; auto: that share")     \
     X(limits_clients, "limits.clients", COUNT, "10000", 1, 1000000, LIVE, "sessions, all ports together")              \
     X(limits_idle, "limits.idle_timeout", TIME, "0s", 0, 31536000000, LIVE, "close idle sessions; 0s: never")          \
     X(limits_auth, "limits.auth_timeout", TIME, "10s", 100, 3600000, LIVE, "close sessions not authenticated by then") \

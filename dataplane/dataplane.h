@@ -30,6 +30,9 @@ struct dataplane {
  * 0 or -errno, with a sentence in `why`. Management thread. */
 int dataplane_open(const struct settings *settings, struct dataplane **out, char *why, size_t why_bytes);
 int dataplane_start(struct dataplane *dataplane); /* threads run, pinned; returns when every lcore is in its loop */
+/* Run an lcore on another CPU from now on; it notices nothing. Its memory stays on the node where it is. 0 or -errno:
+ * -EINVAL when the CPU is offline or not allowed. Management thread. */
+int dataplane_move(struct dataplane *dataplane, uint32_t lcore, int cpu);
 /* Mail every lcore MAIL_DRAIN; dataplane_stopped() turns true when all are done, at the latest after settings' drain
  * time. */
 void dataplane_drain(struct dataplane *dataplane);

@@ -129,7 +129,7 @@ lcore_open(struct dataplane *dataplane, uint32_t index)
     lcore->settings = dataplane->settings;
     lcore->index = index;
     lcore->cpu = cpu;
-    lcore->node = node;
+    lcore->node = lcore->cpu_node = node;
     lcore->counters = &block->counters;
     lcore->histograms = &block->histograms;
     lcore->slowlog = &block->slowlog;
@@ -366,6 +366,21 @@ dataplane_start(struct dataplane *dataplane)
         }
     }
     return helper_start(dataplane->helper);
+}
+
+int
+dataplane_move(struct dataplane *dataplane, uint32_t index, int cpu)
+{
+    struct lcore *lcore = dataplane->lcores[index];
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    CPU_SET((size_t)cpu, &cpus);
+    if (sched_setaffinity(lcore->tid, sizeof(cpus), &cpus) != 0) {
+        return -errno;
+    }
+    lcore->cpu = cpu;
+    lcore->cpu_node = node_of(cpu);
+    return 0;
 }
 
 bool

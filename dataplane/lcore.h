@@ -63,7 +63,8 @@ struct lcore {
     struct dataplane *dataplane;
     const struct settings *settings;
     uint32_t index;
-    int cpu, node;
+    int cpu, cpu_node; /* where it runs; the management core writes */
+    int node;          /* where its memory lies */
     pid_t tid;
     _Atomic uint32_t state; /* enum lcore_state; owner: release; others acquire */
 

@@ -11,6 +11,7 @@ struct dataplane_live {
     _Atomic uint32_t burst;                     /* requests decoded before the first executes */
     _Atomic bool leaving;                       /* no new sessions */
     _Atomic bool histograms;                    /* service and residence times are recorded */
+    _Atomic uint32_t fabric_credit;             /* frames; 0: a session's share of the receive slots */
     _Atomic uint64_t slow_cycles; /* a request that takes longer, waiting included, goes to the slow log */
     _Atomic uint64_t clients, slow_consumer_bytes;
     _Atomic int64_t idle_timeout_ms, auth_timeout_ms, slow_consumer_ms, drain_ms;

@@ -11,6 +11,7 @@ dataplane_live_set(struct dataplane_live *live, const struct settings *settings,
     store_relaxed(&live->burst, (uint32_t)settings->lcores_burst);
     store_relaxed(&live->histograms, settings->lcores_histograms);
     store_relaxed(&live->slow_cycles, slow_cycles);
+    store_relaxed(&live->fabric_credit, (uint32_t)settings->fabric_credit);
     store_relaxed(&live->clients, settings->limits_clients);
     store_relaxed(&live->slow_consumer_bytes, settings->limits_slow_bytes);
     store_relaxed(&live->idle_timeout_ms, (int64_t)settings->limits_idle);

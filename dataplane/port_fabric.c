@@ -407,6 +407,9 @@ seat_tick(struct fabric_port *port, struct fabric_seat *seat)
     if (seat->state != SEAT_ATTACHED) {
         return;
     }
+    if (UNLIKELY(fabric->stream.config.credit != fabric_credit(port))) {
+        frame_stream_set_credit(&fabric->stream, fabric_credit(port));
+    }
     if (UNLIKELY(is_done(port, fabric))) {
         session_kill(&fabric->session);
         return;
@@ -466,4 +469,10 @@ uint32_t
 port_fabric_sessions_max(const struct port *port)
 {
     return fabric_port_of(port)->seat_count;
+}
+
+uint32_t
+port_fabric_credit(const struct port *port)
+{
+    return fabric_credit(fabric_port_of(port));
 }

@@ -36,3 +36,5 @@ const struct port_settings *port_fabric_settings(const struct port *port);
 /* Sessions now, and how many there may be: a hint, because the owner goes on. */
 uint32_t port_fabric_sessions(const struct port *port);
 uint32_t port_fabric_sessions_max(const struct port *port);
+/* Frames that the peer of each session may have in flight: fabric.credit, at most a session's share of the slots. */
+uint32_t port_fabric_credit(const struct port *port);

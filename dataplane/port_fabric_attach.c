@@ -53,7 +53,7 @@ session_config(struct fabric_port *port, const struct attach_options *options)
     struct frame_config config = {
         .frame_bytes = MIN(port->info.frame_bytes, (uint32_t)options->frame_bytes),
         .peer_frame_bytes = port->info.frame_bytes,
-        .credit = port->credit,
+        .credit = fabric_credit(port),
         .peer_credit = (uint16_t)MIN(options->credit, FRAME_WINDOW),
         .lease = port->lease_us,
         .ack_delay = FABRIC_ACK_DELAY_US,

@@ -72,7 +72,7 @@ shares_settle(struct fabric_port *port, char *why, size_t why_bytes)
         return -EINVAL;
     }
     port->rx_share = rx_share;
-    port->credit = (uint16_t)MIN(rx_share - FABRIC_CONTROL_RX, FRAME_WINDOW);
+    port->credit_most = (uint16_t)MIN(rx_share - FABRIC_CONTROL_RX, FRAME_WINDOW);
     port->tx_cap = MAX(info->tx_slots / 8, port->tx_share);
     port->tx_reserved = port->tx_share * port->seat_count;
     port->peer_count = port->seat_count + info->tx_slots;

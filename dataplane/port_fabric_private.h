@@ -108,7 +108,7 @@ struct fabric_port {
     uint32_t wires_mask;
     struct fabric_peer *peers;
     uint32_t peer_count;
-    uint16_t credit;
+    uint16_t credit_most; /* a session's share of the receive slots, less those for control frames */
 
     struct fabric_session *waiting, **waiting_tail;
 
@@ -149,6 +149,14 @@ static inline uint32_t
 fabric_rx_target(const struct fabric_port *port)
 {
     return MIN(port->info.rx_slots, FABRIC_SPARE_RX + load_relaxed(&port->seats_used) * port->rx_share);
+}
+
+/* Frames that a session's peer may have in flight. */
+static inline uint16_t
+fabric_credit(const struct fabric_port *port)
+{
+    uint32_t wanted = load_relaxed(&port->port.lcore->dataplane->live.fabric_credit); /* see live.h */
+    return wanted == 0 ? port->credit_most : (uint16_t)MIN(wanted, port->credit_most);
 }
 
 extern const struct port_ops fabric_port_ops;

@@ -1,9 +1,11 @@
 /* ctl_stats.c - stats, metrics, latency, lcores, ports. */
 #include "config/cycles.h"
 #include "dataplane/helper.h"
+#include "dataplane/port_fabric.h"
 #include "mgmt/ctl.h"
 #include "mgmt/ethernet.h"
 #include "mgmt/openmetrics.h"
+#include "mgmt/placement.h"
 #include "mgmt/store_stats_table.h"
 
 /* ---- stats ---- */
@@ -241,16 +243,17 @@ ctl_lcores(struct ctl_request *request)
         struct lcore_counters *counters = lcore->counters;
         uint32_t state = load_acquire(&lcore->state); /* pairs with the owner's release: tid is there */
         json_array_append_new(
-            rows,
-            json_pack("{s:i,s:i,s:i,s:i,s:s,s:b,s:I,s:I,s:f,s:I,s:I,s:I}", "lcore", (int)i, "cpu", lcore->cpu, "tid",
-                      (int)lcore->tid, "node", lcore->node, "state", state < ARRAY_COUNT(states) ? states[state] : "?",
-                      "stalled", mgmt->stalled_lcore == (int32_t)i, "turns", (json_int_t)load_relaxed(&counters->turns),
-                      "busy_turns", (json_int_t)load_relaxed(&counters->busy_turns), "busy_share",
-                      mgmt->metrics.lcores[i].busy_share, "sleeps", (json_int_t)load_relaxed(&counters->sleeps),
-                      "requests", (json_int_t)load_relaxed(&counters->requests), "sessions",
-                      (json_int_t)load_relaxed(&counters->sessions_open)));
+            rows, json_pack("{s:i,s:i,s:i,s:i,s:i,s:s,s:b,s:I,s:I,s:f,s:I,s:I,s:I}", "lcore", (int)i, "cpu", lcore->cpu,
+                            "cpu_node", lcore->cpu_node, "tid", (int)lcore->tid, "node", lcore->node, "state",
+                            state < ARRAY_COUNT(states) ? states[state] : "?", "stalled",
+                            mgmt->stalled_lcore == (int32_t)i, "turns", (json_int_t)load_relaxed(&counters->turns),
+                            "busy_turns", (json_int_t)load_relaxed(&counters->busy_turns), "busy_share",
+                            mgmt->metrics.lcores[i].busy_share, "sleeps", (json_int_t)load_relaxed(&counters->sleeps),
+                            "requests", (json_int_t)load_relaxed(&counters->requests), "sessions",
+                            (json_int_t)load_relaxed(&counters->sessions_open)));
     }
-    request->result = json_pack("{s:o,s:o}", "lcores", rows, "helpers", helper_rows(mgmt->dataplane->helper));
+    request->result = json_pack("{s:o,s:o,s:o}", "lcores", rows, "helpers", helper_rows(mgmt->dataplane->helper),
+                                "warnings", placement_warnings(mgmt));
     return CTL_DONE;
 }
 
@@ -269,6 +272,9 @@ ctl_ports(struct ctl_request *request)
                           info->type, "provider", info->provider, "send", info->send, "rx_slots", (int)info->rx_slots,
                           "tx_slots", (int)info->tx_slots, "frame_bytes", (int)info->frame_bytes, "inject_bytes",
                           (int)info->inject_bytes, "address", info->address);
+            if (port_fabric_settings(lcore->ports[p]) != NULL) {
+                json_object_set_new(row, "credit", json_integer(port_fabric_credit(lcore->ports[p])));
+            }
             ethernet_describe(lcore->ports[p], row);
             json_array_append_new(rows, row);
         }

@@ -5,6 +5,7 @@
 #include "mgmt/ethernet.h"
 #include "mgmt/live.h"
 #include "mgmt/log.h"
+#include "mgmt/placement.h"
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -38,6 +39,7 @@ ctl_status(struct ctl_request *request)
     const struct mgmt *mgmt = request->mgmt;
     struct store_stats store;
     struct counters_sum sum;
+    char cpus[128];
     double busy = 0;
 
     store_stats(mgmt->dataplane->store, &store);
@@ -58,6 +60,8 @@ ctl_status(struct ctl_request *request)
         (json_int_t)store.memory.limit_bytes, "memory_reserve_bytes", (json_int_t)store.memory.reserve_bytes,
         "huge_page_bytes", (json_int_t)store.memory.huge_page_bytes, "clock", mgmt_clock_text(mgmt), "auth",
         mgmt->settings->user_count > 0, "tls", false, "persistence", "none: memory only");
+    cpu_list_print(cpus, sizeof(cpus), mgmt->settings->cpus, mgmt->settings->cpu_count);
+    json_object_set_new(request->result, "cpus", json_string(cpus));
     json_object_set_new(request->result, "ethernet", ethernet_addresses(mgmt));
     return CTL_DONE;
 }
@@ -170,7 +174,11 @@ ctl_doctor(struct ctl_request *request)
     static struct doctor doctor;
 
     doctor = (struct doctor){
-        .root = "", .settings = request->mgmt->settings, .dataplane = request->mgmt->dataplane, .elsewhere = ""
+        .root = "",
+        .settings = request->mgmt->settings,
+        .dataplane = request->mgmt->dataplane,
+        .allowed_cpus = request->mgmt->host->cpu_count,
+        .elsewhere = "",
     };
     doctor_examine(&doctor);
     request->result =
@@ -196,7 +204,8 @@ ctl_config_reload(struct ctl_request *request)
         json_decref(restart);
         return CTL_DONE;
     }
-    request->result = json_pack("{s:o,s:o}", "changed", changed, "restart", restart);
+    request->result = json_pack("{s:o,s:o,s:o}", "changed", changed, "restart", restart, "warnings",
+                                placement_warnings(request->mgmt));
     return CTL_DONE;
 }
 
@@ -222,8 +231,10 @@ ctl_config_set(struct ctl_request *request)
     bool good = save ? live_save(request->mgmt, &change, by, request->error, sizeof(request->error))
                      : live_set(request->mgmt, &change, 1, by, NULL, request->error, sizeof(request->error));
     if (good) {
-        request->result = json_pack("{s:s,s:s,s:b}", "name", name, "value",
-                                    setting_print(request->mgmt->settings, change.setting, printed), "saved", save);
+        bool moves = change.setting == &settings_table[SETTING_ID_lcores_cpus];
+        request->result = json_pack("{s:s,s:s,s:b,s:o}", "name", name, "value",
+                                    setting_print(request->mgmt->settings, change.setting, printed), "saved", save,
+                                    "warnings", moves ? placement_warnings(request->mgmt) : json_array());
     }
     return CTL_DONE;
 }

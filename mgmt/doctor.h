@@ -27,6 +27,7 @@ struct doctor {
     const char *root; /* before the paths of /proc, /sys and /dev: "" but in tests */
     const struct settings *settings;
     const struct dataplane *dataplane; /* NULL: not serving, so that fabric ports are tried by opening them */
+    uint32_t allowed_cpus;             /* to the appliance; 0: those of this thread, which a serving one has narrowed */
     const char *elsewhere;             /* what settings_check() says this host cannot do; "" for nothing */
     struct doctor_finding findings[DOCTOR_FINDINGS_MAX];
     uint32_t count;

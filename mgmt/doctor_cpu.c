@@ -181,10 +181,11 @@ examine_quota(struct doctor *doctor)
     doctor_wanted(finding, "no quota, or %u CPUs", threads);
     doctor_remedy(finding, "raise cpu.max of the control group (a container's CPU limit), or use fewer lcores");
 
-    bool alone = host->cpu_count > doctor->settings->cpu_count;
+    uint32_t allowed = doctor->allowed_cpus == 0 ? host->cpu_count : doctor->allowed_cpus;
+    bool alone = allowed > doctor->settings->cpu_count;
     finding = doctor_add(doctor, alone ? DOCTOR_GOOD : DOCTOR_ADVICE, "cpus",
                          "the management core and the kernel run on an lcore's CPU");
-    doctor_found(finding, "%u for lcores, %u allowed", doctor->settings->cpu_count, host->cpu_count);
+    doctor_found(finding, "%u for lcores, %u allowed", doctor->settings->cpu_count, allowed);
     doctor_wanted(finding, "one CPU more than lcores");
     doctor_remedy(finding, "leave one CPU out of lcores.cpus");
     free(host);

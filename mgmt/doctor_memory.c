@@ -120,6 +120,32 @@ examine_files(struct doctor *doctor)
     doctor_remedy(finding, "sysctl net.core.somaxconn=4096");
 }
 
+/* A running lcore may have been moved away from its memory. */
+static void
+examine_lcore_memory(struct doctor *doctor)
+{
+    int far[LIMIT_LCORES];
+    uint32_t count = 0;
+    char list[128];
+
+    for (uint32_t i = 0; i < doctor->dataplane->lcore_count; i++) {
+        const struct lcore *lcore = doctor->dataplane->lcores[i];
+        if (lcore->cpu_node != lcore->node) {
+            far[count++] = lcore->cpu;
+        }
+    }
+    struct doctor_finding *finding = doctor_add(doctor, count == 0 ? DOCTOR_GOOD : DOCTOR_ADVICE, "lcore memory",
+                                                "every access to rings, counters and sessions crosses between nodes");
+    if (count == 0) {
+        doctor_found(finding, "on the node of each lcore's CPU");
+        return;
+    }
+    doctor_found(finding, "lcores on CPUs %s were moved away from the node of theirs",
+                 cpu_list_print(list, sizeof(list), far, count));
+    doctor_wanted(finding, "each lcore on the node where it was started");
+    doctor_remedy(finding, "sluicectl config set lcores.cpus back, or start the appliance again with these CPUs");
+}
+
 static void
 examine_clock(struct doctor *doctor)
 {
@@ -143,4 +169,7 @@ doctor_examine_memory(struct doctor *doctor)
     examine_memlock(doctor);
     examine_files(doctor);
     examine_clock(doctor);
+    if (doctor->dataplane != NULL) {
+        examine_lcore_memory(doctor);
+    }
 }

@@ -1,6 +1,7 @@
 #include "mgmt/live.h"
 #include "mgmt/log.h"
 #include "mgmt/mgmt.h"
+#include "mgmt/placement.h"
 
 static enum store_policy
 policy_of(const char *name)
@@ -28,6 +29,26 @@ live_apply(struct mgmt *mgmt)
     store_set_limit(mgmt->dataplane->store, settings->memory_limit);
 }
 
+static size_t
+index_of(const struct live_change *changes, size_t count, enum setting_id id)
+{
+    size_t i = 0;
+
+    while (i + 1 < count && changes[i].setting != &settings_table[id]) {
+        i++;
+    }
+    return i;
+}
+
+static bool
+refuse(size_t index, size_t *wrong)
+{
+    if (wrong != NULL) {
+        *wrong = index;
+    }
+    return false;
+}
+
 bool
 live_set(struct mgmt *mgmt, const struct live_change *changes, size_t count, const char *by, size_t *wrong, char *why,
          size_t why_bytes)
@@ -36,17 +57,18 @@ live_set(struct mgmt *mgmt, const struct live_change *changes, size_t count, con
     char before[SETTING_PRINT_BYTES], after[SETTING_PRINT_BYTES];
 
     for (size_t i = 0; i < count; i++) {
-        if (!setting_change(&trial, changes[i].setting, changes[i].value, why, why_bytes)) {
-            if (wrong != NULL) {
-                *wrong = i;
-            }
-            return false;
+        if (!setting_change(&trial, changes[i].setting, changes[i].value, mgmt->host, why, why_bytes)) {
+            return refuse(i, wrong);
         }
+    }
+    /* Last, because it is done at once: only the kernel knows whether it can be. */
+    if (!placement_move(mgmt, trial.cpus, why, why_bytes)) {
+        return refuse(index_of(changes, count, SETTING_ID_lcores_cpus), wrong);
     }
     for (size_t i = 0; i < count; i++) {
         const struct setting *setting = changes[i].setting;
         setting_print(mgmt->settings, setting, before);
-        CHECK(setting_change(mgmt->settings, setting, changes[i].value, why, why_bytes));
+        CHECK(setting_change(mgmt->settings, setting, changes[i].value, mgmt->host, why, why_bytes));
         log_info("%s: %s is now %s, by %s", setting->name, before, setting_print(mgmt->settings, setting, after), by);
     }
     live_apply(mgmt);
@@ -57,14 +79,20 @@ bool
 live_save(struct mgmt *mgmt, const struct live_change *change, const char *by, char *why, size_t why_bytes)
 {
     struct settings trial = *mgmt->settings;
+    char unused[SETTINGS_WHY_BYTES];
 
     if (mgmt->settings_path[0] == '\0') {
         snprintf(why, why_bytes,
                  "no file to save it in: the appliance was started without one, expected sluiced -c FILE");
         return false;
     }
-    if (!setting_change(&trial, change->setting, change->value, why, why_bytes) ||
-        !settings_save(mgmt->settings_path, change->setting, change->value, why, why_bytes)) {
+    /* Moved first: the kernel may refuse, and the file would say what is not so. */
+    if (!setting_change(&trial, change->setting, change->value, mgmt->host, why, why_bytes) ||
+        !placement_move(mgmt, trial.cpus, why, why_bytes)) {
+        return false;
+    }
+    if (!settings_save(mgmt->settings_path, change->setting, change->value, why, why_bytes)) {
+        (void)placement_move(mgmt, mgmt->settings->cpus, unused, sizeof(unused));
         return false;
     }
     log_info("%s: saved in %s, by %s", change->setting->name, mgmt->settings_path, by);
@@ -101,24 +129,28 @@ is_same(const struct settings *a, const struct settings *b, const struct setting
     return strcmp(setting_print(a, setting, left), setting_print(b, setting, right)) == 0;
 }
 
+/* Another number of lcores: not while they run. */
+static bool
+waits(const struct mgmt *mgmt, const struct settings *file, size_t index)
+{
+    return index == SETTING_ID_lcores_cpus && file->cpu_count != mgmt->settings->cpu_count;
+}
+
 /* The values of live settings that differ from the file's. */
 static size_t
 gather_changes(const struct mgmt *mgmt, const struct settings *file, struct live_change *changes, json_t *changed)
 {
-    char before[SETTING_PRINT_BYTES], value[SETTING_PRINT_BYTES];
+    char before[SETTING_PRINT_BYTES];
     size_t count = 0;
 
     for (size_t i = 0; i < SETTINGS_COUNT; i++) {
         const struct setting *setting = &settings_table[i];
         bool as_at_start = is_same(file, mgmt->written, setting) && mgmt->settings->origins[i] != SETTING_BY_CHANGE;
-        if (!setting->live || as_at_start || is_same(file, mgmt->settings, setting)) {
+        if (!setting->live || as_at_start || is_same(file, mgmt->settings, setting) || waits(mgmt, file, i)) {
             continue;
         }
-        setting_print(file, setting, value);
-        bool automatic =
-            setting->kind < SETTING_BOOL && strcmp(setting->initial, "auto") == 0 && strcmp(value, "0B") == 0;
         changes[count].setting = setting;
-        snprintf(changes[count].value, sizeof(changes[count].value), "%s", automatic ? "auto" : value);
+        setting_print(file, setting, changes[count].value);
         json_array_append_new(changed,
                               json_pack("{s:s,s:s,s:s}", "name", setting->name, "before",
                                         setting_print(mgmt->settings, setting, before), "value", changes[count].value));
@@ -133,7 +165,8 @@ gather_restart(const struct mgmt *mgmt, const struct settings *file, json_t *res
     const struct settings *start = mgmt->written;
 
     for (size_t i = 0; i < SETTINGS_COUNT; i++) {
-        if (!settings_table[i].live && !is_same(file, start, &settings_table[i])) {
+        bool differs = !settings_table[i].live && !is_same(file, start, &settings_table[i]);
+        if (differs || waits(mgmt, file, i)) {
             json_array_append_new(restart, json_string(settings_table[i].name));
         }
     }
@@ -167,7 +200,7 @@ live_reload(struct mgmt *mgmt, const char *by, json_t *changed, json_t *restart,
     struct settings *file = malloc(sizeof(*file));
 
     CHECK(file != NULL);
-    bool good = read_file(mgmt, file, why, why_bytes);
+    bool good = read_file(mgmt, file, why, why_bytes) && settings_resolve_cpus(file, mgmt->host, why, why_bytes);
     if (good) {
         size_t count = gather_changes(mgmt, file, changes, changed);
         good = live_set(mgmt, changes, count, by, NULL, why, why_bytes);

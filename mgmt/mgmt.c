@@ -6,9 +6,9 @@
 #include "mgmt/live.h"
 #include "mgmt/log.h"
 #include "mgmt/notify.h"
+#include "mgmt/placement.h"
 #include <errno.h>
 #include <grp.h>
-#include <sched.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -70,23 +70,6 @@ mgmt_raise_file_limit(const struct settings *settings)
     if (setrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < wanted) {
         log_warning("limits.clients is %llu, but only %llu files may be open (RLIMIT_NOFILE): raise that limit",
                     (unsigned long long)settings->limits_clients, (unsigned long long)limit.rlim_cur);
-    }
-}
-
-/* This thread, and those that providers start, keep off the lcores' CPUs where there are others. */
-static void
-leave_lcore_cpus(const struct settings *settings)
-{
-    cpu_set_t cpus;
-
-    if (sched_getaffinity(0, sizeof(cpus), &cpus) != 0) {
-        return;
-    }
-    for (uint32_t i = 0; i < settings->cpu_count; i++) {
-        CPU_CLR((size_t)settings->cpus[i], &cpus);
-    }
-    if (CPU_COUNT(&cpus) > 0) {
-        sched_setaffinity(0, sizeof(cpus), &cpus);
     }
 }
 
@@ -187,7 +170,7 @@ mgmt_open(struct mgmt *mgmt, char *why, size_t why_bytes)
         error = http_open(&mgmt->http, mgmt->settings, why, why_bytes);
     }
     if (error == 0) {
-        leave_lcore_cpus(mgmt->settings);
+        placement_open(mgmt);
         error = dataplane_open(mgmt->settings, &mgmt->dataplane, why, why_bytes);
     }
     if (error != 0) {
@@ -430,6 +413,7 @@ mgmt_close(struct mgmt *mgmt)
         store_leave(mgmt->store_member);
     }
     dataplane_close(mgmt->dataplane);
+    placement_close(mgmt);
     free(mgmt->written);
 }
 

@@ -24,6 +24,7 @@ struct mgmt {
     const char *settings_path;    /* "" for built-in defaults */
     const char *const *overrides; /* --set, without passwords: they are not kept */
     size_t override_count;
+    struct host *host;        /* as it was at the start: which CPUs this process may use */
     struct settings *written; /* what file and overrides said at the start, "auto" still undecided */
     struct dataplane *dataplane;
     struct store_member *store_member; /* its own place, offline between steps; NULL until it is needed */

@@ -61,9 +61,11 @@ void table_print(const json_t *rows, const struct column *columns, size_t count,
 #define CELL_BYTES 160
 const char *cell_print(const json_t *value, enum column_kind kind, char out[CELL_BYTES]);
 
-/* Members of an object by name. */
 /* The answer to -j: one line. Takes `result` over and returns EXIT_GOOD. */
 int print_json(json_t *result);
+/* What was done, or is so, and is not for the best: `warnings` of a result, on stderr. */
+void print_warnings(const json_t *result);
+/* Members of an object by name. */
 const char *get_text(const json_t *object, const char *key);
 double get_number(const json_t *object, const char *key);
 

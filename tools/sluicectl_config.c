@@ -84,6 +84,18 @@ config_get_run(const struct options *options)
     fail(EXIT_BAD, "no such setting; sluicectl config show lists them");
 }
 
+void
+print_warnings(const json_t *result)
+{
+    const json_t *row;
+    size_t at;
+
+    json_array_foreach(json_object_get(result, "warnings"), at, row)
+    {
+        fprintf(stderr, "sluicectl: warning: %s\n", json_string_value(row));
+    }
+}
+
 int
 config_set_run(const struct options *options)
 {
@@ -104,6 +116,7 @@ config_set_run(const struct options *options)
         return print_json(result);
     }
     printf("%s is now %s%s\n", get_text(result, "name"), get_text(result, "value"), save ? ", saved" : "");
+    print_warnings(result);
     json_decref(result);
     return EXIT_GOOD;
 }
@@ -129,6 +142,7 @@ config_reload_run(const struct options *options)
         0) {
         puts("nothing has changed");
     }
+    print_warnings(result);
     json_decref(result);
     return EXIT_GOOD;
 }

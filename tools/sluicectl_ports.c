@@ -38,6 +38,7 @@ ports_run(const struct options *options)
         { "TX", "tx_slots", COLUMN_EXACT },
         { "FRAME", "frame_bytes", COLUMN_EXACT },
         { "INJECT", "inject_bytes", COLUMN_EXACT },
+        { "CREDIT", "credit", COLUMN_EXACT },
         { "ADDRESS", "address", COLUMN_TEXT },
     };
     json_t *result = call(options, "ports", NULL);

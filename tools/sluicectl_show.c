@@ -53,8 +53,8 @@ status_run(const struct options *options)
            json_is_true(json_object_get(result, "ready")) ? ", ready" : ", not ready");
     printf("%-12s sluiced %s, process %.0f\n", "version", get_text(result, "version"), get_number(result, "pid"));
     print_line("up", json_object_get(result, "uptime_s"), COLUMN_SECONDS);
-    printf("%-12s %.0f, %.2f of them busy, clock %s\n", "lcores", get_number(result, "lcores"),
-           get_number(result, "busy_lcores"), get_text(result, "clock"));
+    printf("%-12s %.0f on CPU %s, %.2f of them busy, clock %s\n", "lcores", get_number(result, "lcores"),
+           get_text(result, "cpus"), get_number(result, "busy_lcores"), get_text(result, "clock"));
     print_line("sessions", json_object_get(result, "sessions"), COLUMN_COUNT);
     print_line("keys", json_object_get(result, "keys"), COLUMN_COUNT);
     printf("%-12s %s, %s now\n", "requests", cell_print(json_object_get(result, "requests"), COLUMN_COUNT, used),
@@ -153,7 +153,7 @@ lcores_run(const struct options *options)
 {
     static const struct column columns[] = {
         { "LCORE", "lcore", COLUMN_EXACT },       { "CPU", "cpu", COLUMN_EXACT },
-        { "NODE", "node", COLUMN_EXACT },         { "TID", "tid", COLUMN_EXACT },
+        { "NODE", "cpu_node", COLUMN_EXACT },     { "TID", "tid", COLUMN_EXACT },
         { "STATE", "state", COLUMN_TEXT },        { "BUSY", "busy_share", COLUMN_SHARE },
         { "TURNS", "turns", COLUMN_COUNT },       { "SLEEPS", "sleeps", COLUMN_COUNT },
         { "REQUESTS", "requests", COLUMN_COUNT }, { "SESSIONS", "sessions", COLUMN_COUNT },
@@ -172,6 +172,7 @@ lcores_run(const struct options *options)
     table_print(json_object_get(result, "lcores"), columns, ARRAY_COUNT(columns), "no lcores");
     printf("\n");
     table_print(json_object_get(result, "helpers"), helpers, ARRAY_COUNT(helpers), "no helpers");
+    print_warnings(result);
     json_decref(result);
     return EXIT_GOOD;
 }

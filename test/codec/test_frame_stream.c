@@ -232,6 +232,35 @@ credit_is_the_same_in_whatever_order_acknowledgements_come(void)
 }
 
 static void
+a_smaller_credit_is_told_and_what_an_earlier_one_allowed_is_kept(void)
+{
+    struct frame_stream stream = stream_at(0, 4);
+    struct envelope envelope;
+    struct slice payload;
+    uint8_t wire[ENVELOPE_BYTES];
+
+    frame_stream_set_credit(&stream, 1);
+    frame_stream_write(&stream, ENVELOPE_ACK, 0, wire);
+    CU_ASSERT_EQUAL(envelope_read(slice_of(wire, sizeof(wire)), &envelope, &payload), ENVELOPE_GOOD);
+    CU_ASSERT_EQUAL(envelope.credit, 1);
+    for (uint32_t i = 0; i < 5; i++) {
+        struct envelope data = {
+            .kind = ENVELOPE_DATA, .incarnation = 22, .wire_id = 11, .credit = 4, .payload_bytes = 10, .offset = 10 * i
+        };
+        CU_ASSERT_EQUAL(frame_stream_receive(&stream, &data, i, 1), i < 4 ? FRAME_NEXT : FRAME_BAD);
+    }
+    CU_ASSERT_EQUAL(stream.held_count, 4);
+    frame_stream_set_credit(&stream, 6);
+    frame_stream_write(&stream, ENVELOPE_ACK, 0, wire);
+    CU_ASSERT_EQUAL(envelope_read(slice_of(wire, sizeof(wire)), &envelope, &payload), ENVELOPE_GOOD);
+    CU_ASSERT_EQUAL(envelope.credit, 6);
+    struct envelope more = {
+        .kind = ENVELOPE_DATA, .incarnation = 22, .wire_id = 11, .credit = 4, .payload_bytes = 10, .offset = 40
+    };
+    CU_ASSERT_EQUAL(frame_stream_receive(&stream, &more, 5, 1), FRAME_NEXT);
+}
+
+static void
 an_acknowledgement_inside_a_frame_keeps_that_frame_in_flight(void)
 {
     struct frame_stream stream = stream_at(0, 4);
@@ -642,6 +671,7 @@ main(void)
     CU_ADD_TEST(suite, a_kept_frame_that_another_one_made_useless_comes_back_empty);
     CU_ADD_TEST(suite, credit_is_the_same_in_whatever_order_acknowledgements_come);
     CU_ADD_TEST(suite, an_acknowledgement_inside_a_frame_keeps_that_frame_in_flight);
+    CU_ADD_TEST(suite, a_smaller_credit_is_told_and_what_an_earlier_one_allowed_is_kept);
     CU_ADD_TEST(suite, an_acknowledgement_is_due_when_idle_or_at_half_the_credit);
     CU_ADD_TEST(suite, a_data_frame_carries_the_acknowledgement_along);
     CU_ADD_TEST(suite, silence_asks_and_then_expires);

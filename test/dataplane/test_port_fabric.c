@@ -127,6 +127,43 @@ a_session_speaks_the_wire_it_was_attached_for(void)
 }
 
 static void
+a_credit_set_live_holds_for_new_sessions_and_reaches_old_ones(void)
+{
+    static const struct {
+        uint32_t wanted, given;
+    } rows[] = { { 1, 1 }, { 5, 5 }, { 64, 14 }, { 0, 14 } }; /* never more than its share of the slots */
+    struct fabric_end old, new;
+
+    open_port(calm());
+    attach(&old);
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        store_relaxed(&rig.dataplane->live.fabric_credit, rows[i].wanted);
+        CU_ASSERT_EQUAL(port_fabric_credit(rig.port), rows[i].given);
+        rig_turns(&rig, 10); /* a tick looks at it */
+        CU_ASSERT_TRUE(exchange(&old, "*1\r\n$4\r\nPING\r\n", "+PONG\r\n"));
+        CU_ASSERT_EQUAL(old.stream.config.peer_credit, rows[i].given);
+        attach(&new);
+        CU_ASSERT_EQUAL(new.attachment.credit, rows[i].given);
+        for (uint32_t n = 0; n < 40; n++) { /* more than any credit, at once */
+            fabric_end_write(&new, "*1\r\n$4\r\nPING\r\n", 14, rig.now_us);
+        }
+        char got[40 * 7 + 1];
+        size_t have = 0;
+        for (uint32_t n = 0; n < 2000 && have < 40 * 7; n++) {
+            rig_turn(&rig);
+            have += fabric_end_read(&new, got + have, sizeof(got) - have, rig.now_us);
+        }
+        CU_ASSERT_EQUAL(have, 40 * 7);
+        fabric_end_close(&new);
+        rig_turns(&rig, 4);
+    }
+    CU_ASSERT_EQUAL(load_relaxed(&rig.lcore->counters->fabric_frames_bad), 0);
+    store_relaxed(&rig.dataplane->live.fabric_credit, 0);
+    fabric_end_close(&old);
+    close_port();
+}
+
+static void
 an_sbe_stream_begins_with_its_magic_here_too(void)
 {
     struct fabric_end end;
@@ -367,6 +404,7 @@ main(void)
     CU_ADD_TEST(suite, a_session_speaks_the_wire_it_was_attached_for);
     CU_ADD_TEST(suite, an_sbe_stream_begins_with_its_magic_here_too);
     CU_ADD_TEST(suite, small_frames_are_decoded_in_one_burst);
+    CU_ADD_TEST(suite, a_credit_set_live_holds_for_new_sessions_and_reaches_old_ones);
     CU_ADD_TEST(suite, the_server_says_goodbye);
     CU_ADD_TEST(suite, a_closing_session_does_not_wait_for_a_client_that_sleeps);
     CU_ADD_TEST(suite, a_goodbye_that_overtakes_the_last_reply_loses_nothing);

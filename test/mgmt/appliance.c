@@ -1,6 +1,7 @@
 #include "test/mgmt/appliance.h"
 
 static struct settings settings;
+static struct host host;
 
 void
 appliance_open(struct mgmt *mgmt, const char *const *overrides, size_t count)
@@ -18,6 +19,8 @@ appliance_open(struct mgmt *mgmt, const char *const *overrides, size_t count)
         fprintf(stderr, "%s\n", why);
         abort();
     }
+    host_read("", &host);
+    mgmt->host = &host;
     mgmt->settings = &settings;
     mgmt->settings_path = "";
     mgmt->state = MGMT_RUN;

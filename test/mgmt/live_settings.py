@@ -1,6 +1,7 @@
 """live_settings.py - settings that change while the appliance runs: set, saved, read again; whole or not at all."""
 
 import json
+import os
 import pathlib
 import signal
 import subprocess
@@ -34,8 +35,9 @@ class Settings(unittest.TestCase):
     def ctl(self, *words, status=0):
         done = subprocess.run([SLUICECTL, "-S", self.server.ctl_path, *words], capture_output=True, text=True,
                               timeout=WAIT_S)
-        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
-        return done.stdout if status == 0 else done.stderr
+        if status is not None:
+            self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return done.stderr if status else done.stdout
 
     def get(self, name):
         return self.ctl("config", "get", name).rstrip("\n")
@@ -107,7 +109,7 @@ class Settings(unittest.TestCase):
                          "management.mode: takes effect at the next start\nusers: takes effect at the next start\n")
         self.assertEqual((self.get("memory.limit"), self.get("log.level")), ("128MiB", "info"))
         again = json.loads(self.ctl("-j", "config", "reload"))
-        self.assertEqual(again, {"changed": [], "restart": ["management.mode", "users"]})
+        self.assertEqual(again, {"changed": [], "restart": ["management.mode", "users"], "warnings": []})
 
     def test_a_wrong_file_changes_nothing_at_all(self):
         self.file.write_text(TEXT.replace("512MiB", "128MiB").replace("info", "loud"))
@@ -143,6 +145,110 @@ class Settings(unittest.TestCase):
         done = subprocess.run([SLUICECTL, "config", "check", self.file], capture_output=True, text=True)
         self.assertEqual(done.returncode, 1)
         self.assertIn(':1: unknown setting "log.levle", did you mean "log.level"?', done.stderr)
+
+
+class Cpus(unittest.TestCase):
+    """Lcores that move while they serve."""
+
+    def setUp(self):
+        self.allowed = sorted(os.sched_getaffinity(0))
+        if len(self.allowed) < 2:
+            self.skipTest("needs two CPUs")
+        self.folder = tempfile.TemporaryDirectory(prefix="sluice-live-")
+        self.addCleanup(self.folder.cleanup)
+        self.file = pathlib.Path(self.folder.name) / "sluice.conf"
+        self.write(self.allowed[0])
+        self.server = Server(config=self.file)
+        self.addCleanup(self.server.stop)
+
+    ctl = Settings.ctl
+    get = Settings.get
+    wait_for_log = Settings.wait_for_log
+
+    def write(self, cpus):
+        self.file.write_text(f'# ours\nlcores: {{\n  cpus = "{cpus}"; # where\n}};\n')
+
+    def check(self, cpu):
+        """The lcore has the CPU, no other thread does, and everything that shows it says so."""
+        for task in pathlib.Path(f"/proc/{self.server.process.pid}/task").iterdir():
+            name, on = (task / "comm").read_text().strip(), os.sched_getaffinity(int(task.name))
+            self.assertEqual(cpu in on, name == "lcore-0", (name, on))
+        row = json.loads(self.ctl("-j", "lcores"))["lcores"][0]
+        self.assertEqual((row["cpu"], row["cpu_node"]), (cpu, row["node"]))
+        self.assertRegex(self.ctl("status"), rf"(?m)^lcores +1 on CPU {cpu}, ")
+        self.assertRegex(self.ctl("top"), rf"(?m)^ +0 +{cpu} ")
+        advice = {finding["name"]: finding for finding in json.loads(self.ctl("-j", "doctor", status=None))["findings"]}
+        self.assertIn(f"1 for lcores, {len(self.allowed)} allowed", advice["cpus"]["found"])
+        self.assertRegex(advice["isolation"]["found"], rf"CPUs {cpu} (do not )?have it")
+        self.assertEqual(advice["lcore memory"]["level"], "good")
+
+    def test_an_lcore_moves_between_two_requests_of_a_client(self):
+        first, second = self.allowed[:2]
+        self.check(first)
+        with self.server.connect() as client:
+            for cpu in (second, first) * 20:
+                client.sendall(b"PING\r\n" * 50)
+                self.assertEqual(self.ctl("config", "set", "lcores.cpus", str(cpu)), f"lcores.cpus is now {cpu}\n")
+                missing = 50
+                while missing > 0:
+                    missing -= client.recv(4096).count(b"+PONG\r\n")
+        self.check(first)
+        self.ctl("config", "set", "lcores.cpus", str(second))
+        self.check(second)
+
+    def test_a_move_is_saved_read_again_and_signalled(self):
+        first, second = self.allowed[:2]
+        self.assertEqual(self.ctl("config", "set", "--save", "lcores.cpus", str(second)),
+                         f"lcores.cpus is now {second}, saved\n")
+        self.assertEqual(self.file.read_text(), f'# ours\nlcores: {{\n  cpus = "{second}"; # where\n}};\n')
+        self.check(second)
+        self.write(first)
+        self.assertEqual(self.ctl("config", "reload"), f"lcores.cpus: {second} is now {first}\n")
+        self.check(first)
+        self.write(second)
+        self.server.process.send_signal(signal.SIGHUP)
+        self.wait_for_log(f"lcores.cpus: {first} is now {second}, by SIGHUP")
+        self.check(second)
+
+    def test_another_number_of_lcores_waits_for_a_start(self):
+        first, second = self.allowed[:2]
+        self.write(f"{first},{second}")
+        self.assertEqual(self.ctl("config", "reload"), "lcores.cpus: takes effect at the next start\n")
+        self.assertIn("has 2 CPUs, expected 1", self.ctl("config", "set", "lcores.cpus", f"{first},{second}", status=1))
+        self.check(first)
+
+    def test_a_cpu_that_is_not_ours_is_refused(self):
+        before = self.file.read_text()
+        for words in (["lcores.cpus", "1023"], ["--save", "lcores.cpus", "1023"]):
+            self.assertIn("CPU 1023 is not allowed to this process, expected some of ",
+                          self.ctl("config", "set", *words, status=1))
+        self.assertEqual(self.file.read_text(), before)
+        self.write(1023)
+        self.assertIn("sluice.conf:3: lcores.cpus: CPU 1023 is not allowed", self.ctl("config", "reload", status=1))
+        self.check(self.allowed[0])
+
+    def test_a_move_that_cannot_be_saved_is_taken_back(self):
+        self.file.unlink()
+        self.assertIn("No such file", self.ctl("config", "set", "--save", "lcores.cpus", str(self.allowed[1]), status=1))
+        self.check(self.allowed[0])
+
+
+class Credit(unittest.TestCase):
+    def test_a_credit_is_seen_at_once_and_holds_for_the_next_session(self):
+        ports = 'ports=( { type = "fabric"; provider = "net"; } )'
+        with Server(ports) as self.server:
+            for value, shown in (("3", 3), ("64", 14), ("auto", 14), ("1", 1)):
+                self.assertEqual(self.ctl("config", "set", "fabric.credit", value), f"fabric.credit is now {value}\n")
+                self.assertEqual(self.ctl("config", "get", "fabric.credit"), f"{value}\n")
+                self.assertEqual(json.loads(self.ctl("-j", "ports"))["ports"][1]["credit"], shown)
+                done = subprocess.run([BUILD / "sluice-cli", "-p", str(self.server.port), "--fabric", "net", "PING"],
+                                      capture_output=True, text=True, timeout=WAIT_S)
+                self.assertEqual((done.returncode, done.stdout), (0, "PONG\n"), done.stderr)
+            for value in ("0", "65", "", "auto "):
+                self.assertIn('expected a whole number from 1 to 64, or "auto"',
+                              self.ctl("config", "set", "fabric.credit", value, status=1))
+
+    ctl = Settings.ctl
 
 
 if __name__ == "__main__":

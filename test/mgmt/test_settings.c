@@ -141,6 +141,94 @@ every_text_fits_and_prints(void)
     }
 }
 
+/* ---- while the appliance runs ---- */
+
+/* One change; what does not take effect leaves every byte as it was. */
+static bool
+change(const struct setting *setting, const char *value)
+{
+    static struct settings before;
+
+    before = settings;
+    memset(why, 0, sizeof(why));
+    bool good = setting_change(&settings, setting, value, &host, why, sizeof(why));
+    CU_ASSERT_EQUAL(good, why[0] == '\0');
+    CU_ASSERT(good || memcmp(&before, &settings, sizeof(before)) == 0);
+    return good;
+}
+
+static void
+every_live_number_holds_its_bounds_and_every_other_setting_is_refused(void)
+{
+    static const char *const none[] = {
+        "", " ", "-1", "1e3", "0x10", "5x", "18446744073709551616", "-9223372036854775808"
+    };
+
+    CU_ASSERT_EQUAL(parse_set("memory.reserve=1GiB"), 0);
+    CU_ASSERT_EQUAL(resolve(), 0);
+    for (size_t i = 0; i < SETTINGS_COUNT; i++) {
+        const struct setting *setting = &settings_table[i];
+        if (!setting->live) {
+            CU_ASSERT_FALSE(change(setting, setting->initial));
+            CU_ASSERT(why_has("cannot change while the appliance runs"));
+            continue;
+        }
+        for (size_t row = 0; row < ARRAY_COUNT(none) && setting->kind != SETTING_TEXT; row++) {
+            CU_ASSERT_FALSE(change(setting, none[row]));
+            CU_ASSERT(why_has(setting->name) && why_has("expected"));
+        }
+        uint64_t most = setting == setting_find("memory.limit") ? settings.memory_reserve : setting->max;
+        const uint64_t values[] = { setting->min - 1, setting->min, most,      most + 1,   INT32_MAX, 1ull << 31,
+                                    UINT32_MAX,       1ull << 32,   INT64_MAX, 1ull << 63, UINT64_MAX };
+        for (size_t row = 0; row < ARRAY_COUNT(values) && setting->kind <= SETTING_COUNT; row++) {
+            char text[64];
+            number_text(setting, values[row], text);
+            bool expected = values[row] >= setting->min && values[row] <= most;
+            CU_ASSERT_EQUAL(change(setting, text), expected);
+            CU_ASSERT(!expected || *(uint64_t *)((char *)&settings + setting->offset) == values[row]);
+            CU_ASSERT(!expected || settings.origins[i] == SETTING_BY_CHANGE);
+        }
+    }
+}
+
+static void
+cpus_change_within_what_the_host_allows_and_stay_as_many(void)
+{
+    static const struct {
+        const char *value, *why; /* NULL: good */
+        int first, second;
+    } rows[] = {
+        { "2,0", NULL, 2, 0 },
+        { "0-1", NULL, 0, 1 },
+        { "", "is empty", 0, 0 },
+        { "3", "has 1 CPU, expected 2", 0, 0 },
+        { "0-2", "has 3 CPUs, expected 2", 0, 0 },
+        { "auto", "has 3 CPUs, expected 2", 0, 0 },
+        { "1,1", "names a CPU twice", 0, 0 },
+        { "3-2", "runs backwards", 0, 0 },
+        { "0,4", "CPU 4 is not allowed to this process, expected some of 0-3", 0, 0 },
+        { "0,1023", "CPU 1023 is not allowed", 0, 0 },
+        { "0,1024", "no machine has", 0, 0 },
+        { "0,2147483648", "\"0,2147483648\"", 0, 0 },
+        { "0,-1", "is not a list of CPUs", 0, 0 },
+        { "3,2", NULL, 3, 2 },
+    };
+
+    CU_ASSERT_EQUAL(parse_set("lcores.cpus=1,3"), 0);
+    CU_ASSERT_EQUAL(resolve(), 0);
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        CU_ASSERT_EQUAL(change(setting_find("lcores.cpus"), rows[i].value), rows[i].why == NULL);
+        if (rows[i].why != NULL) {
+            CU_ASSERT(why_has(rows[i].why));
+        } else {
+            CU_ASSERT_EQUAL(settings.cpus[0], rows[i].first);
+            CU_ASSERT_EQUAL(settings.cpus[1], rows[i].second);
+            CU_ASSERT_STRING_EQUAL(settings.lcores_cpus, rows[i].value);
+        }
+        CU_ASSERT_EQUAL(settings.cpu_count, 2);
+    }
+}
+
 /* ---- files ---- */
 
 static void
@@ -347,6 +435,8 @@ main(void)
     CU_ADD_TEST(suite, every_number_refuses_what_is_no_number);
     CU_ADD_TEST(suite, every_bool_and_choice_takes_its_words_only);
     CU_ADD_TEST(suite, every_text_fits_and_prints);
+    CU_ADD_TEST(suite, every_live_number_holds_its_bounds_and_every_other_setting_is_refused);
+    CU_ADD_TEST(suite, cpus_change_within_what_the_host_allows_and_stay_as_many);
     CU_ADD_TEST(suite, errors_name_file_line_expectation_and_the_nearest_name);
     CU_ADD_TEST(suite, large_integers_are_read_as_written);
     CU_ADD_TEST(suite, comments_strings_and_layout_do_not_confuse_the_scan);
