@@ -6,7 +6,10 @@
 
 /* Each takes its own command line, argv[0] being its name, and returns the exit code. */
 int bench_latency(int argc, char **argv);
+int bench_matrix(int argc, char **argv);
+int bench_machine(int argc, char **argv);
 int bench_throughput(int argc, char **argv);
+int bench_sweep(int argc, char **argv);
 int bench_goals(int argc, char **argv);
 int bench_rank(int argc, char **argv);
 
@@ -19,6 +22,9 @@ enum bench_option { /* getopt_long values beyond letters */
                     BENCH_PROVIDER,
                     BENCH_ATTACH,
                     BENCH_PORT_NAME,
+                    BENCH_NODE,
+                    BENCH_DOMAIN,
+                    BENCH_ETHERNET,
                     BENCH_WIRE,
                     BENCH_SEND,
                     BENCH_CPU,
@@ -30,9 +36,10 @@ enum bench_option { /* getopt_long values beyond letters */
 #define BENCH_CONNECTION_OPTIONS                                                                                       \
     { "user", required_argument, NULL, BENCH_USER }, { "provider", required_argument, NULL, BENCH_PROVIDER },          \
         { "attach", required_argument, NULL, BENCH_ATTACH },                                                           \
-        { "port-name", required_argument, NULL, BENCH_PORT_NAME }, { "wire", required_argument, NULL, BENCH_WIRE },    \
-        { "send", required_argument, NULL, BENCH_SEND }, { "cpu", required_argument, NULL, BENCH_CPU },                \
-        { "server-cpu", required_argument, NULL, BENCH_SERVER_CPU },                                                   \
+        { "port-name", required_argument, NULL, BENCH_PORT_NAME }, { "node", required_argument, NULL, BENCH_NODE },    \
+        { "domain", required_argument, NULL, BENCH_DOMAIN }, { "ethernet", no_argument, NULL, BENCH_ETHERNET },        \
+        { "wire", required_argument, NULL, BENCH_WIRE }, { "send", required_argument, NULL, BENCH_SEND },              \
+        { "cpu", required_argument, NULL, BENCH_CPU }, { "server-cpu", required_argument, NULL, BENCH_SERVER_CPU },    \
     {                                                                                                                  \
         "help", no_argument, NULL, BENCH_HELP                                                                          \
     }
@@ -43,14 +50,18 @@ enum bench_option { /* getopt_long values beyond letters */
     "  --provider P                  over the fabric: shm, net, tcp;ofi_rxm, efa ...\n"                                \
     "  --attach HOST:PORT|PATH       where the fabric session is attached (default: -h, -p, -s)\n"                     \
     "  --port-name NAME              the server's fabric port, if several have this provider\n"                        \
+    "  --node ADDRESS                of our end of the fabric, where it has one\n"                                     \
+    "  --domain DEVICE               of our end of the fabric (the first)\n"                                           \
     "  --send auto|inject|send       frames on the fabric (auto)\n"                                                    \
     "  --wire resp2|resp3|sbe        (resp2)\n"                                                                        \
+    "  --ethernet                    -h and -p are the server's ethernet port: the label says so\n"                    \
     "  --cpu N                       CPU of the client (the first allowed)\n"                                          \
     "  --server-cpu N                CPU of our own peer or null responder (the last allowed)\n"
 
 struct bench_connection {
     struct client_options client;
     int cpu, server_cpu;
+    bool ethernet; /* the server's end of the stream is an ethernet port */
 };
 
 void bench_connection_init(struct bench_connection *connection);
@@ -68,5 +79,10 @@ uint32_t bench_numbers(const char *option, const char *text, uint64_t min, uint6
  * as the program runs. */
 bool bench_address(const char *option, const char *text, struct client_options *client);
 
-/* "shm-sbe-auto", "tcp-resp2" */
-void bench_label(const struct bench_connection *connection, char *label, size_t label_bytes);
+#define BENCH_LABEL_BYTES 96
+
+/* "efa-sbe-auto", "tcp-rxm-resp-send" (tcp;ofi_rxm), "kernel-tcp-resp3", "unix-resp", "ethernet-sbe" */
+void bench_label(const struct bench_connection *connection, char label[BENCH_LABEL_BYTES]);
+/* A label is a cell of a table and part of a file's name: 1 to 80 letters, digits and . _ + : ; @ = -, the first one a
+ * letter or a digit. */
+bool bench_label_is_good(const char *text);

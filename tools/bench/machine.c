@@ -218,12 +218,47 @@ machine_describe(char *text, size_t text_bytes)
              system.sysname, system.release, system.machine, load);
 }
 
+/* Processes that we stopped, 0: none. Relaxed: this thread and its signal handler use it. */
+static _Atomic pid_t stopped[MACHINE_STOPPED_MAX];
+
+static bool
+stopped_replace(pid_t from, pid_t to)
+{
+    for (uint32_t i = 0; i < MACHINE_STOPPED_MAX; i++) {
+        if (load_relaxed(&stopped[i]) == from) {
+            store_relaxed(&stopped[i], to);
+            return true;
+        }
+    }
+    return false;
+}
+
+void
+machine_process_stop(pid_t pid)
+{
+    CHECK(pid > 0 && stopped_replace(0, pid));
+    kill(pid, SIGSTOP);
+}
+
+void
+machine_process_continue(pid_t pid)
+{
+    CHECK(pid > 0);
+    kill(pid, SIGCONT);
+    stopped_replace(pid, 0);
+}
+
 static _Atomic int interrupts; /* lock-free, and so a signal handler's to write; relaxed: nothing hangs on it */
 
 static void
 interrupt_note(int number)
 {
     if (add_relaxed(&interrupts, 1) > 0) {
+        for (uint32_t i = 0; i < MACHINE_STOPPED_MAX; i++) {
+            if (load_relaxed(&stopped[i]) != 0) {
+                kill(load_relaxed(&stopped[i]), SIGCONT);
+            }
+        }
         _exit(128 + number);
     }
 }

@@ -29,6 +29,12 @@ void machine_watch_begin(struct machine_watch *watch, const pid_t *quiet, uint32
 bool machine_watch_end(const struct machine_watch *watch, const pid_t *quiet, uint32_t quiet_count, char *text,
                        size_t text_bytes);
 
+#define MACHINE_STOPPED_MAX 8
+
+/* Stop a process, and let it go on: servers that spin on one CPU take turns. Ctrl-C twice leaves none stopped. */
+void machine_process_stop(pid_t pid);
+void machine_process_continue(pid_t pid);
+
 /* "2 CPUs, Intel(R) ..., Linux 6.1, load 0.03" */
 void machine_describe(char *text, size_t text_bytes);
 

@@ -27,15 +27,23 @@ static const char *const request_words[OPERATION_COUNT][OPERATION_VARIANTS][5] =
     [OPERATION_PUBSUB] = { { "PUBLISH", CHANNEL, "$v" }, { "PUBLISH", CHANNEL, "$v" } },
 };
 
-static const char *const setup_words[][WORDS_MAX] = {
-    { "DEL", KEY_STRING },
-    { "SET", KEY_STRING, "$v" },
-    { "DEL", KEY_HASH },
-    { "HSET", KEY_HASH, "field:0", "value-a0", "field:1", "value-a1", "field:2", "value-a2", "field:3", "value-a3",
-      "field:4", "value-a4", "field:5", "value-a5", "field:6", "value-a6", "field:7", "value-a7" },
-    { "DEL", KEY_ZSET },
-    { "ZADD", KEY_ZSET, "10.5", "member:0", "20.5", "member:1", "30.5", "member:2", "31.5", "member:3", "50.5",
-      "member:4", "60.5", "member:5", "70.5", "member:6", "80.5", "member:7" },
+#define USES(id) (1u << OPERATION_##id)
+
+/* A server that lacks sorted sets can still be asked for the rest. */
+static const struct {
+    uint32_t users; /* operations that need the object */
+    const char *words[WORDS_MAX];
+} setup_rows[] = {
+    { USES(SET) | USES(GET), { "DEL", KEY_STRING } },
+    { USES(SET) | USES(GET), { "SET", KEY_STRING, "$v" } },
+    { USES(HSET) | USES(HGET), { "DEL", KEY_HASH } },
+    { USES(HSET) | USES(HGET),
+      { "HSET", KEY_HASH, "field:0", "value-a0", "field:1", "value-a1", "field:2", "value-a2", "field:3", "value-a3",
+        "field:4", "value-a4", "field:5", "value-a5", "field:6", "value-a6", "field:7", "value-a7" } },
+    { USES(ZADD) | USES(ZSCORE), { "DEL", KEY_ZSET } },
+    { USES(ZADD) | USES(ZSCORE),
+      { "ZADD", KEY_ZSET, "10.5", "member:0", "20.5", "member:1", "30.5", "member:2", "31.5", "member:3", "50.5",
+        "member:4", "60.5", "member:5", "70.5", "member:6", "80.5", "member:7" } },
 };
 
 /* A value of `bytes` letters for "$v". */
@@ -68,6 +76,13 @@ say(char *why, size_t why_bytes, const char *what, const char *reason)
     return false;
 }
 
+static enum operation_status
+broken(char *why, size_t why_bytes, const char *what, const char *reason)
+{
+    say(why, why_bytes, what, reason);
+    return OPERATION_BROKEN;
+}
+
 static bool
 say_reply(char *why, size_t why_bytes, const char *what, const struct client_reply *reply)
 {
@@ -79,23 +94,28 @@ say_reply(char *why, size_t why_bytes, const char *what, const struct client_rep
     return say(why, why_bytes, what, "an answer that is not the expected one");
 }
 
-static bool
-setup(struct client *client, size_t value_bytes, char *why, size_t why_bytes)
+static enum operation_status
+setup(enum operation_id id, struct client *client, size_t value_bytes, char *why, size_t why_bytes)
 {
     uint8_t *letters = value_make(value_bytes, 0);
-    bool good = true;
-    for (size_t i = 0; good && i < ARRAY_COUNT(setup_words); i++) {
+    enum operation_status status = OPERATION_OK;
+    for (size_t i = 0; status == OPERATION_OK && i < ARRAY_COUNT(setup_rows); i++) {
         struct slice words[WORDS_MAX];
         struct client_reply reply;
-        uint32_t count = words_fill(words, setup_words[i], WORDS_MAX, slice_of(letters, value_bytes));
+        if ((setup_rows[i].users & 1u << id) == 0) {
+            continue;
+        }
+        const char *const *row = setup_rows[i].words;
+        uint32_t count = words_fill(words, row, WORDS_MAX, slice_of(letters, value_bytes));
         if (client_call(client, words, count, &reply) != CLIENT_OK) {
-            good = say(why, why_bytes, setup_words[i][0], client_why(client));
+            status = broken(why, why_bytes, row[0], client_why(client));
         } else if (client_reply_is_error(&reply)) {
-            good = say_reply(why, why_bytes, setup_words[i][0], &reply);
+            say_reply(why, why_bytes, row[0], &reply);
+            status = OPERATION_REFUSED;
         }
     }
     free(letters);
-    return good;
+    return status;
 }
 
 static bool
@@ -206,7 +226,7 @@ request_send(struct operation *operation, const struct operation_bytes *request,
 }
 
 /* Encode a variant, send it once, check what it means. */
-static bool
+static enum operation_status
 variant_learn(struct operation *operation, uint32_t variant, struct slice value, char *why, size_t why_bytes)
 {
     const char *name = operation_names[operation->id];
@@ -220,57 +240,52 @@ variant_learn(struct operation *operation, uint32_t variant, struct slice value,
     CHECK(request->data != NULL);
     request->bytes = client_encode(operation->client, words, count, 7, request->data, room);
     if (request->bytes == 0) {
-        return say(why, why_bytes, name, client_why(operation->client));
+        return broken(why, why_bytes, name, client_why(operation->client));
     }
     if (!request_send(operation, request, why, why_bytes) ||
         !reply_learn(operation->client, &reply, &operation->answer[variant], why, why_bytes)) {
-        return false;
+        return OPERATION_BROKEN;
     }
     bool good = answer_is_right(operation->id, &reply, value) || say_reply(why, why_bytes, name, &reply);
     client_raw_take(operation->client, operation->answer[variant].bytes);
     if (!good || operation->subscriber == NULL) {
-        return good;
+        return good ? OPERATION_OK : OPERATION_REFUSED;
     }
     if (!reply_learn(operation->subscriber, &reply, &operation->message[variant], why, why_bytes)) {
-        return false;
+        return OPERATION_BROKEN;
     }
     good = message_is_right(&reply, value) || say_reply(why, why_bytes, "the message", &reply);
     client_raw_take(operation->subscriber, operation->message[variant].bytes);
-    return good;
+    return good ? OPERATION_OK : OPERATION_REFUSED;
 }
 
-static bool
+static enum operation_status
 subscribe(struct client *subscriber, char *why, size_t why_bytes)
 {
     const char *words[] = { "SUBSCRIBE", CHANNEL };
     struct client_reply reply;
     if (client_call_words(subscriber, words, 2, &reply) != CLIENT_OK) {
-        return say(why, why_bytes, "SUBSCRIBE", client_why(subscriber));
+        return broken(why, why_bytes, "SUBSCRIBE", client_why(subscriber));
     }
-    return reply.push || say_reply(why, why_bytes, "SUBSCRIBE", &reply);
+    return reply.push || say_reply(why, why_bytes, "SUBSCRIBE", &reply) ? OPERATION_OK : OPERATION_REFUSED;
 }
 
-bool
+enum operation_status
 operation_open(struct operation *operation, enum operation_id id, struct client *client, struct client *subscriber,
                size_t value_bytes, char *why, size_t why_bytes)
 {
     *operation = (struct operation){ .id = id, .client = client };
-    if (!setup(client, value_bytes, why, why_bytes)) {
-        return false;
+    enum operation_status status = setup(id, client, value_bytes, why, why_bytes);
+    if (status == OPERATION_OK && id == OPERATION_PUBSUB) {
+        status = subscribe(subscriber, why, why_bytes);
+        operation->subscriber = status == OPERATION_OK ? subscriber : NULL;
     }
-    if (id == OPERATION_PUBSUB) {
-        operation->subscriber = subscriber;
-        if (!subscribe(subscriber, why, why_bytes)) {
-            return false;
-        }
-    }
-    bool good = true;
-    for (uint32_t variant = 0; good && variant < OPERATION_VARIANTS; variant++) {
+    for (uint32_t variant = 0; status == OPERATION_OK && variant < OPERATION_VARIANTS; variant++) {
         uint8_t *letters = value_make(value_bytes, id == OPERATION_GET ? 0 : variant);
-        good = variant_learn(operation, variant, slice_of(letters, value_bytes), why, why_bytes);
+        status = variant_learn(operation, variant, slice_of(letters, value_bytes), why, why_bytes);
         free(letters);
     }
-    return good;
+    return status;
 }
 
 void

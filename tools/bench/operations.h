@@ -39,10 +39,16 @@ struct operation {
 
 #define OPERATION_WHY_BYTES 512
 
-/* Create the objects, encode the requests, send each once and check its reply.
- * Returns false with a sentence in `why`; an operation whose command the server lacks fails like this too. */
-bool operation_open(struct operation *operation, enum operation_id id, struct client *client, struct client *subscriber,
-                    size_t value_bytes, char *why, size_t why_bytes);
+enum operation_status {
+    OPERATION_OK,
+    OPERATION_REFUSED, /* answered with an error or something unexpected: the connection can go on */
+    OPERATION_BROKEN,  /* it cannot */
+};
+
+/* Create the object that this operation needs, encode its requests, send each once and check its reply.
+ * Unless OK, a sentence in `why`. operation_close() is due in each case. */
+enum operation_status operation_open(struct operation *operation, enum operation_id id, struct client *client,
+                                     struct client *subscriber, size_t value_bytes, char *why, size_t why_bytes);
 /* Leave the objects, take the memory. PUBSUB: unsubscribes. */
 void operation_close(struct operation *operation);
 

@@ -137,6 +137,15 @@ bench_connection_option(struct bench_connection *connection, int option, const c
     case BENCH_PORT_NAME:
         client->fabric.port_name = value;
         break;
+    case BENCH_NODE:
+        client->fabric.node = value;
+        break;
+    case BENCH_DOMAIN:
+        client->fabric.domain = value;
+        break;
+    case BENCH_ETHERNET:
+        connection->ethernet = true;
+        break;
     case BENCH_ATTACH:
         good = bench_address("--attach", value, client);
         break;
@@ -163,13 +172,30 @@ bench_connection_option(struct bench_connection *connection, int option, const c
 }
 
 void
-bench_label(const struct bench_connection *connection, char *label, size_t label_bytes)
+bench_label(const struct bench_connection *connection, char label[BENCH_LABEL_BYTES])
 {
+    static const char *const names[] = { "resp", "resp3", "sbe" };
     const struct client_options *client = &connection->client;
-    const char *wire = wires[client->wire];
-    if (client->fabric.provider != NULL) {
-        snprintf(label, label_bytes, "%s-%s-%s", client->fabric.provider, wire, sends[client->fabric.send]);
-    } else {
-        snprintf(label, label_bytes, "%s-%s", client->path != NULL ? "unix" : "tcp", wire);
+    const char *wire = names[client->wire], *provider = client->fabric.provider;
+    if (provider == NULL) {
+        const char *stream = client->path != NULL ? "unix" : connection->ethernet ? "ethernet" : "kernel-tcp";
+        snprintf(label, BENCH_LABEL_BYTES, "%s-%s", stream, wire);
+        return;
     }
+    /* "tcp;ofi_rxm" becomes "tcp-rxm": a label is a cell, a file name and a word of a shell. */
+    const char *layer = strstr(provider, ";ofi_");
+    int first = layer != NULL ? (int)(layer - provider) : (int)strlen(provider);
+    snprintf(label, BENCH_LABEL_BYTES, "%.*s%s%.40s-%s-%s", MIN(first, 40), provider, layer != NULL ? "-" : "",
+             layer != NULL ? layer + 5 : "", wire, sends[client->fabric.send]);
+}
+
+bool
+bench_label_is_good(const char *text)
+{
+    static const char alnum[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    size_t bytes = strlen(text), good = strspn(text, alnum);
+    while (good > 0 && good < bytes && (strchr("._+:;@=-", text[good]) != NULL || strchr(alnum, text[good]) != NULL)) {
+        good++;
+    }
+    return bytes > 0 && bytes <= 80 && good == bytes;
 }
