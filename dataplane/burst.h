@@ -21,5 +21,5 @@ void burst_prefetch(struct burst *burst, const struct lcore *lcore);
 void burst_execute(struct burst *burst, struct lcore *lcore);
 /* Nothing borrows from receive slots any more. */
 void burst_settle(struct burst *burst);
-/* After the flush: residence of every executed request. */
-void burst_record_residence(const struct burst *burst, struct lcore *lcore);
+/* After the flush: service and residence of every executed request. */
+void burst_record_times(const struct burst *burst, struct lcore *lcore);

@@ -182,7 +182,6 @@ struct part_run {
     uint64_t run_errors, errors;
     uint64_t written;     /* reply bytes of the burst, but for the part at hand */
     uint64_t slow_cycles; /* of dataplane_live */
-    bool histograms;
 };
 
 /* The neighbours before request `next` of the part end: their mean service time. The cycle counter is a good part of a
@@ -194,10 +193,7 @@ run_end(struct part_run *at, uint32_t next)
     uint32_t count = at->run.count;
     enum command_id id = at->run.command;
     uint64_t now = cycles_now();
-    if (LIKELY(at->histograms)) {
-        uint64_t ns = lcore_ns(lcore, now - at->cycles);
-        histogram_record(&lcore->histograms->service[id], count == 1 ? ns : ns / count, count);
-    }
+    at->run.service_cycles = now - at->cycles;
     if (UNLIKELY(now - at->run.polled_cycles > at->slow_cycles)) {
         const struct request *last = &at->burst->requests[at->part->first + next - 1];
         slowlog_write(lcore, at->part->session, last, count, at->cycles - at->run.polled_cycles, now - at->cycles);
@@ -406,7 +402,6 @@ burst_execute(struct burst *burst, struct lcore *lcore)
     at.run.count = 0;
     at.run_errors = at.written = 0;
     at.slow_cycles = load_relaxed(&lcore->dataplane->live.slow_cycles); /* see live.h */
-    at.histograms = load_relaxed(&lcore->dataplane->live.histograms);   /* as well */
     if (UNLIKELY(lcore->hot_keys != NULL)) {
         hot_keys_count(lcore->hot_keys, burst);
     }

@@ -228,7 +228,7 @@ lcore_turn(struct lcore *lcore)
     burst_settle(burst);                            /* receive slots go back */
     events += pubsub_run(lcore);                    /* messages, never inside a reply */
     events += requests + poll_flush_ports(lcore);   /* replies of one burst leave together */
-    burst_record_residence(burst, lcore);
+    burst_record_times(burst, lcore);
     store_quiesce(lcore->store);    /* every borrowed record pointer dies here */
     lcore_housekeep(lcore, events); /* bounded: leases, sweeps, expiry, the dead */
     lcore_count_turn(lcore, requests, events);

@@ -42,7 +42,7 @@ struct burst_part {
 struct burst_run {
     enum command_id command;
     uint32_t count;
-    uint64_t polled_cycles;
+    uint64_t polled_cycles, service_cycles; /* of them together */
 };
 
 struct burst {
