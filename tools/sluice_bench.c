@@ -4,6 +4,7 @@
 static const char usage[] = "Usage: sluice-bench COMMAND [OPTIONS]\n"
                             "  latency      the eight operations one after the other, exact ranks of every sample\n"
                             "  throughput   closed loop with many requests in flight\n"
+                            "  sweep        SET and GET by value size: transports and rails beside each other\n"
                             "  goals        the numbers to reach, against redis-server on this machine\n"
                             "  machine      CPUs, devices, providers and builds, as JSON\n"
                             "  rank         modes of a latency.csv beside each other, by average p50\n"
@@ -15,6 +16,7 @@ static const struct {
 } commands[] = {
     { "latency", bench_latency },
     { "throughput", bench_throughput },
+    { "sweep", bench_sweep },
     { "goals", bench_goals },
     { "machine", bench_machine },
     { "rank", bench_rank },
