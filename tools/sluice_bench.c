@@ -14,12 +14,8 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    { "latency", bench_latency },
-    { "throughput", bench_throughput },
-    { "sweep", bench_sweep },
-    { "goals", bench_goals },
-    { "machine", bench_machine },
-    { "rank", bench_rank },
+    { "latency", bench_latency }, { "throughput", bench_throughput }, { "sweep", bench_sweep },
+    { "goals", bench_goals },     { "machine", bench_machine },       { "rank", bench_rank },
 };
 
 int
