@@ -4,6 +4,7 @@
 static const char usage[] = "Usage: sluice-bench COMMAND [OPTIONS]\n"
                             "  latency      the eight operations one after the other, exact ranks of every sample\n"
                             "  throughput   closed loop with many requests in flight\n"
+                            "  open         a fixed rate, whether or not the server answers: shows its pauses\n"
                             "  sweep        SET and GET by value size: transports and rails beside each other\n"
                             "  goals        the numbers to reach, against redis-server on this machine\n"
                             "  machine      CPUs, devices, providers and builds, as JSON\n"
@@ -14,8 +15,13 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    { "latency", bench_latency }, { "throughput", bench_throughput }, { "sweep", bench_sweep },
-    { "goals", bench_goals },     { "machine", bench_machine },       { "rank", bench_rank },
+    { "latency", bench_latency },
+    { "throughput", bench_throughput },
+    { "open", bench_open },
+    { "sweep", bench_sweep },
+    { "goals", bench_goals },
+    { "machine", bench_machine },
+    { "rank", bench_rank },
 };
 
 int

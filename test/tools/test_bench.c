@@ -1,5 +1,5 @@
 /* test_bench.c - sluice-bench: ranks, digits, schedules, and replies counted wherever they are cut. */
-#include "tools/bench/generator.h"
+#include "tools/bench/load.h"
 #include "tools/bench/stats.h"
 #include <CUnit/Basic.h>
 
@@ -104,7 +104,7 @@ a_mix_is_spread_by_weight(void)
 {
     struct load_op ops[3] = { { .weight = 90 }, { .weight = 9 }, { .weight = 1 } };
     uint8_t schedule[SCANNER_SCHEDULE_MAX];
-    uint32_t seen[3] = { 0 }, count = generator_schedule(ops, 3, schedule);
+    uint32_t seen[3] = { 0 }, count = load_schedule(ops, 3, schedule);
     CU_ASSERT_EQUAL_FATAL(count, 100);
     for (uint32_t i = 0; i < count; i++) {
         seen[schedule[i]]++;
@@ -113,7 +113,7 @@ a_mix_is_spread_by_weight(void)
     CU_ASSERT_EQUAL(seen[1], 9);
     CU_ASSERT_EQUAL(seen[2], 1);
     ops[0].weight = 1;
-    CU_ASSERT_EQUAL(generator_schedule(ops, 1, schedule), 1);
+    CU_ASSERT_EQUAL(load_schedule(ops, 1, schedule), 1);
 }
 
 /* ---- the scanner ---- */

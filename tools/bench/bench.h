@@ -9,6 +9,7 @@ int bench_latency(int argc, char **argv);
 int bench_matrix(int argc, char **argv);
 int bench_machine(int argc, char **argv);
 int bench_throughput(int argc, char **argv);
+int bench_open(int argc, char **argv);
 int bench_sweep(int argc, char **argv);
 int bench_goals(int argc, char **argv);
 int bench_rank(int argc, char **argv);

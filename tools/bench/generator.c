@@ -1,8 +1,9 @@
+/* generator.c - workers that keep every connection at its depth. */
 #include "tools/bench/generator.h"
 #include "config/cycles.h"
 #include "config/sync.h"
 #include "tools/bench/machine.h"
-#include <errno.h>
+#include "tools/bench/progress.h"
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <unistd.h>
@@ -11,23 +12,12 @@
 #define TURNS_PER_CLOCK 256
 #define EVENTS_MAX      64
 #define WAIT_MS         50
-/* Ring slots are a multiple of the schedule and at least this many times the depth, so that a batch seldom meets the
- * end of the ring. */
+/* A ring holds this many times the depth, so that a batch seldom meets its end. */
 #define RING_DEPTHS     8
-/* Between two looks for replies while nothing comes. */
-#define PATCHES_A_TURN  8
 
 struct connection {
-    struct client *client;
-    struct scanner scanner;
-    struct load_random random;
-    uint8_t *ring;
-    uint32_t *offsets; /* slot_count + 1 of them */
-    uint32_t slot_count;
-    uint32_t issue_slot, patch_slot; /* next to send, next to patch; those between are ready */
-    size_t send_from, send_to;       /* ring bytes issued and not yet sent */
-    uint64_t quota, issued, done;    /* requests; quota UINT64_MAX: until the time is over */
-    uint64_t key;                    /* in order: the next one */
+    struct pipeline pipeline;
+    uint64_t quota; /* requests; UINT64_MAX: until the time is over */
     uint64_t sample_at, sample_begin;
     int64_t progress_ns; /* when replies last came, as seen by the clock turns */
     uint64_t progress_done;
@@ -36,10 +26,6 @@ struct connection {
 
 struct worker {
     const struct generator_plan *plan;
-    const struct load_template *templates;
-    const struct load_pool *pool;
-    const uint8_t *schedule;
-    uint32_t schedule_count;
     struct connection *connections;
     uint32_t connection_count;
     int cpu, epoll;
@@ -48,134 +34,53 @@ struct worker {
     uint64_t *ticks;
     uint64_t tick_count;
     int64_t begin_ns, end_ns;
-    bool stop_issuing; /* the time is over: collect what is in flight */
-    bool broken;
+    struct progress progress; /* of the first worker, whose share stands for all */
+    bool stop_issuing;        /* the time is over: collect what is in flight */
+    bool broken, shows_progress;
     char why[CLIENT_WHY_BYTES];
 };
 
-uint32_t
-generator_schedule(const struct load_op *ops, uint32_t op_count, uint8_t schedule[SCANNER_SCHEDULE_MAX])
-{
-    uint32_t total = 0, count;
-    int64_t credit[LOAD_OPS_MAX] = { 0 };
-    for (uint32_t i = 0; i < op_count; i++) {
-        total += ops[i].weight;
-    }
-    count = MIN(total, (uint32_t)SCANNER_SCHEDULE_MAX);
-    for (uint32_t slot = 0; slot < count; slot++) {
-        uint32_t best = 0;
-        for (uint32_t i = 0; i < op_count; i++) {
-            credit[i] += ops[i].weight;
-            best = credit[i] > credit[best] ? i : best;
-        }
-        credit[best] -= total;
-        schedule[slot] = (uint8_t)best;
-    }
-    return count;
-}
-
 /* ---- one connection ---- */
 
-static void
-connection_patch(struct worker *worker, struct connection *connection)
-{
-    uint32_t slot = connection->patch_slot++;
-    uint32_t op = worker->schedule[slot % worker->schedule_count];
-    uint64_t key;
-    if (worker->plan->in_order) {
-        key = connection->key++ % worker->plan->keys;
-    } else {
-        key = load_random_below(&connection->random, worker->plan->keys);
-    }
-    load_patch(connection->ring + connection->offsets[slot], &worker->templates[op], key, &connection->random,
-               worker->pool);
-}
-
-/* While nothing comes: patch some of what will be sent next, up to the end of the ring. */
-static void
-connection_patch_ahead(struct worker *worker, struct connection *connection)
-{
-    for (int i = 0; i < PATCHES_A_TURN && connection->patch_slot < connection->slot_count &&
-                    connection->patch_slot - connection->issue_slot < worker->plan->depth;
-         i++) {
-        connection_patch(worker, connection);
-    }
-}
-
-/* Send what is patched. False: broken. */
-static bool
-connection_send(struct connection *connection)
-{
-    while (connection->send_from < connection->send_to) {
-        ssize_t sent = client_raw_send(connection->client, connection->ring + connection->send_from,
-                                       connection->send_to - connection->send_from);
-        if (sent <= 0) {
-            return sent == 0;
-        }
-        connection->send_from += (size_t)sent;
-    }
-    return true;
-}
-
-/* Patch and send as much as the depth allows, when it is at least `refill`, or the last requests. */
+/* Send as much as the depth allows, when it is at least `refill`, or the last requests. */
 static bool
 connection_issue(struct worker *worker, struct connection *connection)
 {
     const struct generator_plan *plan = worker->plan;
-    if (!connection_send(connection)) {
+    struct pipeline *pipeline = &connection->pipeline;
+    if (pipeline_backed_up(pipeline) && !pipeline_send(pipeline)) {
         return false;
     }
-    if (connection->send_from < connection->send_to || worker->stop_issuing) {
+    if (pipeline_backed_up(pipeline) || worker->stop_issuing) {
         return true;
     }
-    uint64_t free_depth = plan->depth - (connection->issued - connection->done);
-    uint64_t due = MIN(free_depth, connection->quota - connection->issued);
+    uint64_t free_depth = plan->depth - pipeline_in_flight(pipeline);
+    uint64_t due = MIN(free_depth, connection->quota - pipeline->issued);
     if (due == 0 || (free_depth < plan->refill && due == free_depth)) {
         return true;
     }
-    while (due > 0) {
-        if (connection->issue_slot == connection->slot_count) {
-            if (!connection_send(connection)) {
-                return false;
-            }
-            if (connection->send_from < connection->send_to) {
-                return true;
-            }
-            connection->issue_slot = connection->patch_slot = 0;
-            connection->send_from = connection->send_to = 0;
-        }
-        if (connection->issue_slot == connection->patch_slot) {
-            connection_patch(worker, connection);
-        }
-        connection->send_to = connection->offsets[++connection->issue_slot];
-        connection->issued++;
-        due--;
+    bool broken, samples = plan->samples && connection->sample_at == 0;
+    uint64_t begin = samples ? cycles_now() : 0;
+    if (pipeline_issue(pipeline, (uint32_t)due, &broken) > 0 && samples) {
+        connection->sample_at = pipeline->issued;
+        connection->sample_begin = begin;
     }
-    if (plan->samples && connection->sample_at == 0) {
-        connection->sample_at = connection->issued;
-        connection->sample_begin = cycles_now();
-    }
-    return connection_send(connection);
+    return !broken;
 }
 
 static bool
 connection_receive(struct worker *worker, struct connection *connection)
 {
-    struct slice view;
-    if (UNLIKELY(client_raw_receive(connection->client, &view) != CLIENT_OK)) {
+    struct pipeline *pipeline = &connection->pipeline;
+    uint64_t done = pipeline->done;
+    if (UNLIKELY(!pipeline_receive(pipeline, worker->plan->depth))) {
         return false;
     }
-    if (view.bytes == 0) {
-        connection_patch_ahead(worker, connection);
-        return true;
-    }
-    client_raw_take(connection->client, scanner_scan(&connection->scanner, view));
-    connection->done = connection->scanner.replies;
-    if (connection->sample_at != 0 && connection->done >= connection->sample_at) {
+    if (connection->sample_at != 0 && done != pipeline->done && pipeline->done >= connection->sample_at) {
         worker->ticks[worker->tick_count++ % GENERATOR_SAMPLES_MAX] = cycles_now() - connection->sample_begin;
         connection->sample_at = 0;
     }
-    return connection->scanner.malformed == NULL;
+    return true;
 }
 
 static bool
@@ -187,7 +92,8 @@ connection_turn(struct worker *worker, struct connection *connection)
 static bool
 connection_finished(const struct worker *worker, const struct connection *connection)
 {
-    return connection->done == connection->issued && (worker->stop_issuing || connection->issued == connection->quota);
+    const struct pipeline *pipeline = &connection->pipeline;
+    return pipeline->done == pipeline->issued && (worker->stop_issuing || pipeline->issued == connection->quota);
 }
 
 /* ---- a worker ---- */
@@ -195,8 +101,7 @@ connection_finished(const struct worker *worker, const struct connection *connec
 static bool
 worker_break(struct worker *worker, const struct connection *connection)
 {
-    const char *why = connection->scanner.malformed;
-    snprintf(worker->why, sizeof(worker->why), "%s", why != NULL ? why : client_why(connection->client));
+    snprintf(worker->why, sizeof(worker->why), "%s", pipeline_why(&connection->pipeline));
     worker->broken = true;
     return false;
 }
@@ -207,11 +112,14 @@ worker_clock(struct worker *worker)
 {
     int64_t now = machine_now_ns();
     double passed = (double)(now - worker->begin_ns) * 1e-9;
+    uint64_t all = 0;
     worker->stop_issuing |= machine_interrupted() || (worker->plan->requests == 0 && passed >= worker->plan->seconds);
     for (uint32_t i = 0; i < worker->connection_count; i++) {
         struct connection *connection = &worker->connections[i];
-        if (connection->done != connection->progress_done || connection->done == connection->issued) {
-            connection->progress_done = connection->done;
+        uint64_t done = connection->pipeline.done;
+        all += done;
+        if (done != connection->progress_done || done == connection->pipeline.issued) {
+            connection->progress_done = done;
             connection->progress_ns = now;
         } else if (now - connection->progress_ns > SILENCE_NS) {
             snprintf(worker->why, sizeof(worker->why), "no reply for 10 s");
@@ -219,6 +127,7 @@ worker_clock(struct worker *worker)
             return false;
         }
     }
+    progress_show(&worker->progress, worker->plan->requests == 0 ? (uint64_t)(passed * 1000) : all);
     return true;
 }
 
@@ -254,11 +163,11 @@ static void
 interest_set(struct worker *worker, struct connection *connection, int operation)
 {
     struct epoll_event event = { .events = EPOLLIN, .data.ptr = connection };
-    connection->waits_for_room = connection->send_from < connection->send_to;
+    connection->waits_for_room = pipeline_backed_up(&connection->pipeline);
     if (connection->waits_for_room) {
         event.events |= EPOLLOUT;
     }
-    CHECK(epoll_ctl(worker->epoll, operation, client_fd(connection->client), &event) == 0);
+    CHECK(epoll_ctl(worker->epoll, operation, client_fd(connection->pipeline.client), &event) == 0);
 }
 
 /* Poll those that have something. */
@@ -281,13 +190,24 @@ worker_sleep(struct worker *worker)
                 worker_break(worker, connection);
                 return;
             }
-            if (UNLIKELY(connection->waits_for_room != (connection->send_from < connection->send_to))) {
+            if (UNLIKELY(connection->waits_for_room != pipeline_backed_up(&connection->pipeline))) {
                 interest_set(worker, connection, EPOLL_CTL_MOD);
             }
         }
         if ((turn % TURNS_PER_CLOCK == 0 || count <= 0) && !worker_clock(worker)) {
             return;
         }
+    }
+}
+
+static void
+worker_progress_begin(struct worker *worker)
+{
+    const struct generator_plan *plan = worker->plan;
+    if (worker->shows_progress) {
+        double share = (double)worker->connection_count / plan->connections;
+        progress_begin(&worker->progress, plan->progress,
+                       (uint64_t)(plan->requests == 0 ? plan->seconds * 1000 : (double)plan->requests * share));
     }
 }
 
@@ -304,12 +224,14 @@ worker_main(void *argument)
     for (uint32_t i = 0; i < worker->connection_count; i++) {
         worker->connections[i].progress_ns = worker->begin_ns;
     }
-    if (plan->spin || worker->connection_count == 1 || client_fd(worker->connections[0].client) < 0) {
+    worker_progress_begin(worker);
+    if (plan->spin || worker->connection_count == 1 || client_fd(worker->connections[0].pipeline.client) < 0) {
         worker_spin(worker);
     } else {
         worker_sleep(worker);
     }
     worker->end_ns = machine_now_ns();
+    progress_end(&worker->progress);
     return NULL;
 }
 
@@ -317,66 +239,36 @@ worker_main(void *argument)
 
 struct generator {
     const struct generator_plan *plan;
-    struct load_template templates[LOAD_OPS_MAX];
-    uint8_t schedule[SCANNER_SCHEDULE_MAX];
-    uint32_t schedule_count;
-    struct load_pool *pool;
+    struct load *load;
     struct connection *connections;
     struct worker *workers;
     uint32_t worker_count;
     pthread_barrier_t barrier;
 };
 
-static void
-ring_fill(const struct generator *generator, struct connection *connection)
-{
-    uint32_t slots = MAX(RING_DEPTHS * generator->plan->depth, generator->schedule_count);
-    slots -= slots % generator->schedule_count;
-    connection->offsets = malloc((slots + 1) * sizeof(*connection->offsets));
-    CHECK(connection->offsets != NULL);
-    uint64_t bytes = 0;
-    for (uint32_t slot = 0; slot < slots; slot++) {
-        connection->offsets[slot] = (uint32_t)bytes;
-        bytes += generator->templates[generator->schedule[slot % generator->schedule_count]].count;
-        CHECK(bytes <= UINT32_MAX);
-    }
-    connection->offsets[slots] = (uint32_t)bytes;
-    connection->slot_count = slots;
-    connection->ring = malloc(bytes);
-    CHECK(connection->ring != NULL);
-    for (uint32_t slot = 0; slot < slots; slot++) {
-        const struct load_template *template =
-            &generator->templates[generator->schedule[slot % generator->schedule_count]];
-        memcpy(connection->ring + connection->offsets[slot], template->bytes, template->count);
-    }
-}
-
 static bool
 connection_open(struct generator *generator, uint32_t index, char *why, size_t why_bytes)
 {
     const struct generator_plan *plan = generator->plan;
     struct connection *connection = &generator->connections[index];
-    connection->client = client_open(&plan->client, why, why_bytes);
-    if (connection->client == NULL) {
+    struct client *client = client_open(&plan->client, why, why_bytes);
+    if (client == NULL) {
         return false;
     }
-    for (uint32_t i = 0; index == 0 && i < plan->op_count; i++) {
-        if (!load_template_make(&generator->templates[i], &plan->ops[i], connection->client, plan->value_bytes, why,
-                                why_bytes)) {
+    if (generator->load == NULL) {
+        generator->load = load_open(&plan->load, client, why, why_bytes);
+        if (generator->load == NULL) {
+            client_close(client);
             return false;
         }
-    }
-    ring_fill(generator, connection);
-    scanner_init(&connection->scanner, plan->client.wire, plan->value_bytes);
-    for (uint32_t i = 0; i < generator->schedule_count; i++) {
-        scanner_expect(&connection->scanner, plan->ops[generator->schedule[i]].expected);
     }
     /* Shares differ by one at most; in order, each connection has its own range of keys. */
     uint64_t share = plan->requests / plan->connections, rest = plan->requests % plan->connections;
     connection->quota = plan->requests == 0 ? UINT64_MAX : share + (index < rest);
-    connection->key = share * index + MIN(index, rest);
-    connection->random.state = plan->seed * 1000003 + index;
-    return true;
+    bool good = pipeline_open(&connection->pipeline, generator->load, client, plan->client.wire,
+                              RING_DEPTHS * plan->depth, plan->load.seed * 1000003 + index, why, why_bytes);
+    connection->pipeline.state.key = share * index + MIN(index, rest);
+    return good;
 }
 
 static void
@@ -392,13 +284,10 @@ workers_prepare(struct generator *generator)
         uint32_t count = (plan->connections - next) / (generator->worker_count - i);
         *worker = (struct worker){
             .plan = plan,
-            .templates = generator->templates,
-            .pool = generator->pool,
-            .schedule = generator->schedule,
-            .schedule_count = generator->schedule_count,
             .connections = &generator->connections[next],
             .connection_count = count,
             .cpu = plan->cpus[i],
+            .shows_progress = i == 0 && plan->progress != NULL,
             .epoll = epoll_create1(EPOLL_CLOEXEC),
             .barrier = &generator->barrier,
             .ticks = calloc(GENERATOR_SAMPLES_MAX, sizeof(uint64_t)),
@@ -426,7 +315,7 @@ static void
 result_add(struct generator_result *result, const struct worker *worker)
 {
     for (uint32_t i = 0; i < worker->connection_count; i++) {
-        const struct scanner *scanner = &worker->connections[i].scanner;
+        const struct scanner *scanner = &worker->connections[i].pipeline.scanner;
         result->replies += scanner->replies;
         result->misses += scanner->misses;
         result->errors += scanner->errors;
@@ -463,20 +352,15 @@ static void
 generator_fini(struct generator *generator)
 {
     for (uint32_t i = 0; i < generator->plan->connections; i++) {
-        client_close(generator->connections[i].client);
-        free(generator->connections[i].ring);
-        free(generator->connections[i].offsets);
+        pipeline_close(&generator->connections[i].pipeline);
     }
     for (uint32_t i = 0; i < generator->worker_count; i++) {
         close(generator->workers[i].epoll);
         free(generator->workers[i].ticks);
     }
-    for (uint32_t i = 0; i < generator->plan->op_count; i++) {
-        load_template_fini(&generator->templates[i]);
-    }
+    load_close(generator->load);
     free(generator->connections);
     free(generator->workers);
-    free(generator->pool);
 }
 
 bool
@@ -484,11 +368,8 @@ generator_run(const struct generator_plan *plan, struct generator_result *result
 {
     struct generator generator = { .plan = plan };
     *result = (struct generator_result){ 0 };
-    generator.schedule_count = generator_schedule(plan->ops, plan->op_count, generator.schedule);
     generator.connections = calloc(plan->connections, sizeof(*generator.connections));
-    generator.pool = malloc(sizeof(*generator.pool));
-    CHECK(generator.connections != NULL && generator.pool != NULL);
-    load_pool_fill(generator.pool, plan->seed);
+    CHECK(generator.connections != NULL);
     machine_ns_per_cycle();
     bool good = true;
     for (uint32_t i = 0; good && i < plan->connections; i++) {

@@ -1,3 +1,4 @@
+/* load.c - the tests by name, their wire forms, and what changes from request to request. */
 #include "tools/bench/load.h"
 #include <strings.h>
 
@@ -38,7 +39,10 @@
       .words = { __VA_ARGS__ },                                                                                        \
       .word_count = sizeof((const char *[]){ __VA_ARGS__ }) / sizeof(char *),                                          \
       .expected = kind,                                                                                                \
-      .weight = 1 },
+      .weight = 1,                                                                                                     \
+      .value_bytes = LOAD_VALUE_BYTES },
+
+#define LOAD_VALUE_BYTES 32
 
 static const struct load_op load_ops[] = { LOAD_TABLE(LOAD_ROW) };
 static const struct load_op fill_ops[] = { FILL_TABLE(LOAD_ROW) };
@@ -105,12 +109,12 @@ word_fill(const char *word, uint32_t value_bytes, int marked, char mark)
 
 /* The wire form with one kind of placeholder filled with `mark`; *bytes 0: it cannot be encoded. */
 static uint8_t *
-op_encode(const struct load_op *op, struct client *client, uint32_t value_bytes, int marked, char mark, size_t *bytes)
+op_encode(const struct load_op *op, struct client *client, int marked, char mark, size_t *bytes)
 {
     struct slice words[LOAD_WORDS_MAX];
     size_t room = 1024;
     for (uint32_t i = 0; i < op->word_count; i++) {
-        words[i] = word_fill(op->words[i], value_bytes, marked, mark);
+        words[i] = word_fill(op->words[i], op->value_bytes, marked, mark);
         room += words[i].bytes + 64;
     }
     uint8_t *out = malloc(room);
@@ -150,18 +154,18 @@ patches_find(struct load_template *template, enum load_patch_kind kind, const ui
 }
 
 bool
-load_template_make(struct load_template *template, const struct load_op *op, struct client *client,
-                   uint32_t value_bytes, char *why, size_t why_bytes)
+load_template_make(struct load_template *template, const struct load_op *op, struct client *client, char *why,
+                   size_t why_bytes)
 {
     size_t bytes;
-    *template = (struct load_template){ .bytes = op_encode(op, client, value_bytes, -1, '1', &bytes) };
+    *template = (struct load_template){ .bytes = op_encode(op, client, -1, '1', &bytes) };
     template->count = (uint32_t)bytes;
     bool good = bytes > 0;
     if (!good) {
         snprintf(why, why_bytes, "%s: %s", op->name, client_why(client));
     }
     for (int kind = 0; good && kind < PATCH_KIND_COUNT; kind++) {
-        uint8_t *other = op_encode(op, client, value_bytes, kind, '2', &bytes);
+        uint8_t *other = op_encode(op, client, kind, '2', &bytes);
         good = bytes == template->count && patches_find(template, (enum load_patch_kind)kind, other);
         free(other);
         if (!good) {
@@ -181,54 +185,135 @@ load_template_fini(struct load_template *template)
     *template = (struct load_template){ 0 };
 }
 
-static const char digit_pairs[201] = "0001020304050607080910111213141516171819"
-                                     "2021222324252627282930313233343536373839"
-                                     "4041424344454647484950515253545556575859"
-                                     "6061626364656667686970717273747576777879"
-                                     "8081828384858687888990919293949596979899";
+uint32_t
+load_schedule(const struct load_op *ops, uint32_t op_count, uint8_t schedule[SCANNER_SCHEDULE_MAX])
+{
+    uint32_t total = 0, count;
+    int64_t credit[LOAD_OPS_MAX] = { 0 };
+    for (uint32_t i = 0; i < op_count; i++) {
+        total += ops[i].weight;
+    }
+    count = MIN(total, (uint32_t)SCANNER_SCHEDULE_MAX);
+    for (uint32_t slot = 0; slot < count; slot++) {
+        uint32_t best = 0;
+        for (uint32_t i = 0; i < op_count; i++) {
+            credit[i] += ops[i].weight;
+            best = credit[i] > credit[best] ? i : best;
+        }
+        credit[best] -= total;
+        schedule[slot] = (uint8_t)best;
+    }
+    return count;
+}
+
+/* ---- a load ---- */
+
+/* Key numbers below this have four leading zeros, which stay as they are. */
+#define NARROW_KEYS 100000000
+
+struct load *
+load_open(const struct load_plan *plan, struct client *client, char *why, size_t why_bytes)
+{
+    struct load *load = calloc(1, sizeof(*load));
+    CHECK(load != NULL && plan->op_count <= LOAD_OPS_MAX && plan->keys > 0 && plan->keys <= LOAD_KEYS_MAX);
+    load->plan = *plan;
+    load->wide = plan->keys > NARROW_KEYS;
+    load->schedule_count = load_schedule(plan->ops, plan->op_count, load->schedule);
+    struct load_random random = { plan->seed };
+    for (size_t i = 0; i < sizeof(load->letters); i++) {
+        load->letters[i] = (uint8_t)('a' + load_random_below(&random, 26));
+    }
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        struct load_template *template = &load->templates[i];
+        if (!load_template_make(template, &plan->ops[i], client, why, why_bytes)) {
+            load_close(load);
+            return NULL;
+        }
+        for (uint32_t j = 0; j < template->patch_count; j++) {
+            if (template->patches[j].kind == PATCH_KEY) {
+                memset(template->bytes + template->patches[j].offset, '0', template->patches[j].bytes);
+            }
+        }
+    }
+    return load;
+}
+
+void
+load_close(struct load *load)
+{
+    for (uint32_t i = 0; load != NULL && i < load->plan.op_count; i++) {
+        load_template_fini(&load->templates[i]);
+    }
+    free(load);
+}
+
+/* Eight decimal digits of a number below 10^8, the first one in the lowest byte: halved into groups of four, two and
+ * one digits that lie side by side in a word, each division a multiplication of all groups at once. */
+static uint64_t
+digits8(uint32_t number)
+{
+    uint64_t fours = number / 10000 | (uint64_t)(number % 10000) << 32;
+    uint64_t hundreds = (fours * 10486 >> 20) & 0x0000007f0000007full;
+    uint64_t twos = hundreds | (fours - hundreds * 100) << 16;
+    uint64_t tens = (twos * 103 >> 10) & 0x000f000f000f000full;
+    return (tens | (twos - tens * 10) << 8) + 0x3030303030303030ull;
+}
 
 void
 load_digits(uint8_t out[12], uint64_t number)
 {
-    uint32_t low = (uint32_t)(number % 100000000), high = (uint32_t)(number / 100000000 % 10000);
-    for (int i = 10; i >= 4; i -= 2) {
-        memcpy(out + i, digit_pairs + 2 * (low % 100), 2);
-        low /= 100;
+    uint64_t low = digits8((uint32_t)(number % NARROW_KEYS));
+    uint64_t high = digits8((uint32_t)(number / NARROW_KEYS % 10000)) >> 32;
+    memcpy(out, &high, 4);
+    memcpy(out + 4, &low, 8);
+}
+
+static uint64_t
+key_draw(const struct load *load, struct load_state *state)
+{
+    const struct load_plan *plan = &load->plan;
+    if (plan->in_order) {
+        return state->key++ % plan->keys;
     }
-    memcpy(out + 2, digit_pairs + 2 * (high % 100), 2);
-    memcpy(out, digit_pairs + 2 * (high / 100), 2);
+    if (plan->zipf != NULL) {
+        return zipf_key(plan->zipf, zipf_rank(plan->zipf, &state->random));
+    }
+    return load_random_below(&state->random, plan->keys);
+}
+
+static void
+key_patch(const struct load *load, uint8_t *at, uint64_t key)
+{
+    if (UNLIKELY(load->wide)) {
+        load_digits(at, key);
+        return;
+    }
+    uint64_t digits = digits8((uint32_t)key);
+    memcpy(at + 4, &digits, sizeof(digits));
 }
 
 void
-load_pool_fill(struct load_pool *pool, uint64_t seed)
+load_patch(const struct load *load, struct load_state *state, uint32_t op, uint8_t *request)
 {
-    struct load_random random = { seed };
-    for (size_t i = 0; i < sizeof(pool->letters); i++) {
-        pool->letters[i] = (uint8_t)('a' + load_random_below(&random, 26));
-    }
-}
-
-void
-load_patch(uint8_t *request, const struct load_template *template, uint64_t key, struct load_random *random,
-           const struct load_pool *pool)
-{
+    const struct load_template *template = &load->templates[op];
+    uint64_t key = key_draw(load, state), digits;
     for (uint32_t i = 0; i < template->patch_count; i++) {
         const struct load_patch *patch = &template->patches[i];
-        uint8_t *at = request + patch->offset, digits[12];
+        uint8_t *at = request + patch->offset;
         switch (patch->kind) {
         case PATCH_KEY:
-            load_digits(at, key);
+            key_patch(load, at, key);
             break;
         case PATCH_SCORE:
-            load_digits(digits, load_random_below(random, 1000000));
-            memcpy(at, digits + 6, 6);
+            digits = digits8((uint32_t)load_random_below(&state->random, 1000000)) >> 16;
+            memcpy(at, &digits, 6);
             break;
         case PATCH_SMALL:
-            *at = (uint8_t)('0' + load_random_below(random, 10));
+            *at = (uint8_t)('0' + load_random_below(&state->random, 10));
             break;
         case PATCH_DATA:
             if (patch->bytes <= LOAD_POOL_BYTES) {
-                memcpy(at, pool->letters + load_random_next(random) % LOAD_POOL_BYTES, patch->bytes);
+                memcpy(at, load->letters + load_random_next(&state->random) % LOAD_POOL_BYTES, patch->bytes);
             }
             break;
         case PATCH_KIND_COUNT:

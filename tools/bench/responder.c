@@ -1,6 +1,8 @@
+/* responder.c - a null responder. */
 #include "tools/bench/responder.h"
 #include "codec/sbe_client.h"
 #include "config/sync.h"
+#include "tools/bench/machine.h"
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -12,10 +14,13 @@
 
 #define EVENTS_MAX       64
 #define RECEIVE_BYTES    (256 * 1024)
-/* Answers at hand for one send. */
+/* Answers at hand for one send, and about as many bytes of them. */
 #define BLOCK_REPLIES    1024
+#define BLOCK_BYTES      (64u << 20)
 /* Turns on the only connection between two looks at the others. */
 #define TURNS_PER_EVENTS 256
+/* Requests of one connection that wait for a planted delay; a power of two. */
+#define DELAYED_MAX      65536
 
 struct responder_connection {
     struct responder_connection *next;
@@ -25,13 +30,16 @@ struct responder_connection {
     uint64_t partial;            /* bytes of it received */
     uint64_t owed_from, owed_to; /* answers, counted since the connection began */
     uint32_t owed_bytes;         /* of the first owed answer, already sent */
+    /* with delays: when requests [owed_to, arrived) may be answered, by their number's low bits */
+    uint64_t arrived;
+    int64_t *due_ns;
 };
 
 struct responder {
+    struct responder_plan plan;
     int listener, epoll, stop;
     uint16_t port;
-    int cpu;
-    uint32_t skip_bytes;
+    uint64_t arrived; /* of all connections */
     uint32_t schedule_count;
     uint32_t request_bytes[SCANNER_SCHEDULE_MAX];
     bool uniform; /* all requests are equally long */
@@ -93,21 +101,27 @@ resp_answer(uint8_t *at, enum expected_kind kind, struct slice value)
 }
 
 static void
-block_make(struct responder *responder, const struct load_op *ops, const uint8_t *schedule, enum client_wire wire,
-           uint32_t value_bytes)
+block_make(struct responder *responder, const uint8_t *schedule)
 {
+    const struct responder_plan *plan = &responder->plan;
+    size_t value_bytes = 0;
+    for (uint32_t i = 0; i < plan->op_count; i++) {
+        value_bytes = MAX(value_bytes, (size_t)plan->ops[i].value_bytes);
+    }
     uint8_t *letters = malloc(value_bytes + 1);
-    responder->block_count = MAX(1u, BLOCK_REPLIES / responder->schedule_count) * responder->schedule_count;
+    uint32_t turns = (uint32_t)MAX((size_t)1, MIN(BLOCK_REPLIES / responder->schedule_count,
+                                                  BLOCK_BYTES / (responder->schedule_count * (value_bytes + 64))));
+    responder->block_count = turns * responder->schedule_count;
     responder->block = malloc((size_t)responder->block_count * (value_bytes + 64));
     responder->offsets = malloc((responder->block_count + 1) * sizeof(*responder->offsets));
     CHECK(letters != NULL && responder->block != NULL && responder->offsets != NULL);
     memset(letters, 'x', value_bytes);
     uint8_t *at = responder->block;
     for (uint32_t i = 0; i < responder->block_count; i++) {
-        enum expected_kind kind = ops[schedule[i % responder->schedule_count]].expected;
-        struct slice value = slice_of(letters, value_bytes);
+        const struct load_op *op = &plan->ops[schedule[i % responder->schedule_count]];
+        struct slice value = slice_of(letters, op->value_bytes);
         responder->offsets[i] = (uint32_t)(at - responder->block);
-        at = wire == CLIENT_SBE ? sbe_answer(at, kind, value) : resp_answer(at, kind, value);
+        at = plan->wire == CLIENT_SBE ? sbe_answer(at, op->expected, value) : resp_answer(at, op->expected, value);
     }
     responder->offsets[responder->block_count] = (uint32_t)(at - responder->block);
     free(letters);
@@ -123,21 +137,59 @@ interest_set(struct responder *responder, struct responder_connection *connectio
 }
 
 /* Requests completed by `bytes` more. */
-static void
+static uint64_t
 requests_count(struct responder *responder, struct responder_connection *connection, size_t bytes)
 {
     size_t skipped = MIN(bytes, (size_t)connection->skip);
+    uint64_t whole = 0;
     connection->skip -= (uint32_t)skipped;
     connection->partial += bytes - skipped;
     if (responder->uniform) {
-        uint64_t whole = connection->partial / responder->request_bytes[0];
+        whole = connection->partial / responder->request_bytes[0];
         connection->partial -= whole * responder->request_bytes[0];
-        connection->owed_to += whole;
-        return;
+        return whole;
     }
     while (connection->partial >= responder->request_bytes[connection->position]) {
         connection->partial -= responder->request_bytes[connection->position];
         connection->position = (connection->position + 1) % responder->schedule_count;
+        whole++;
+    }
+    return whole;
+}
+
+static void
+requests_delay(struct responder *responder, struct responder_connection *connection, uint64_t count)
+{
+    const struct responder_plan *plan = &responder->plan;
+    int64_t now = machine_now_ns();
+    CHECK(connection->arrived + count - connection->owed_to <= DELAYED_MAX);
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t delay_us = plan->delays_us[(responder->arrived + i) % plan->delay_count];
+        connection->due_ns[connection->arrived++ % DELAYED_MAX] = now + (int64_t)delay_us * 1000;
+    }
+}
+
+static void
+requests_take(struct responder *responder, struct responder_connection *connection, uint64_t count)
+{
+    const struct responder_plan *plan = &responder->plan;
+    if (plan->delays_us != NULL) {
+        requests_delay(responder, connection, count);
+    } else {
+        connection->owed_to += count;
+    }
+    if (plan->pause_after > responder->arrived && plan->pause_after <= responder->arrived + count) {
+        usleep(plan->pause_ms * 1000);
+    }
+    responder->arrived += count;
+}
+
+/* Those whose time has come are owed. */
+static void
+delays_end(struct responder_connection *connection)
+{
+    int64_t now = machine_now_ns();
+    while (connection->owed_to < connection->arrived && connection->due_ns[connection->owed_to % DELAYED_MAX] <= now) {
         connection->owed_to++;
     }
 }
@@ -175,7 +227,10 @@ connection_serve(struct responder *responder, struct responder_connection *conne
         return false;
     }
     if (got > 0) {
-        requests_count(responder, connection, (size_t)got);
+        requests_take(responder, connection, requests_count(responder, connection, (size_t)got));
+    }
+    if (connection->due_ns != NULL) {
+        delays_end(connection);
     }
     if (!answers_send(responder, connection)) {
         return false;
@@ -197,7 +252,11 @@ connection_accept(struct responder *responder)
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     *connection =
-        (struct responder_connection){ .next = responder->connections, .fd = fd, .skip = responder->skip_bytes };
+        (struct responder_connection){ .next = responder->connections, .fd = fd, .skip = responder->plan.skip_bytes };
+    if (responder->plan.delays_us != NULL) {
+        connection->due_ns = malloc(DELAYED_MAX * sizeof(*connection->due_ns));
+        CHECK(connection->due_ns != NULL);
+    }
     responder->connections = connection;
     interest_set(responder, connection, EPOLLIN, EPOLL_CTL_ADD);
 }
@@ -211,6 +270,7 @@ connection_end(struct responder *responder, struct responder_connection *connect
     }
     *link = connection->next;
     close(connection->fd);
+    free(connection->due_ns);
     free(connection);
 }
 
@@ -233,19 +293,31 @@ events_serve(struct responder *responder, int timeout_ms)
     return true;
 }
 
-/* With one connection it spins on that, as the generator does, and looks at the others now and then. */
+/* Every connection, whether something came or not: false when one of them ended. */
+static bool
+connections_serve(struct responder *responder)
+{
+    for (struct responder_connection *connection = responder->connections; connection != NULL;
+         connection = connection->next) {
+        if (!connection_serve(responder, connection)) {
+            connection_end(responder, connection);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* With one connection, or delays, it spins on those that it knows, and looks for others now and then. */
 static void *
 responder_main(void *argument)
 {
     struct responder *responder = argument;
     for (uint32_t turn = 1;; turn++) {
-        struct responder_connection *only = responder->connections;
-        bool alone = only != NULL && only->next == NULL;
-        if (alone && turn % TURNS_PER_EVENTS != 0) {
-            if (!connection_serve(responder, only)) {
-                connection_end(responder, only);
-            }
-        } else if (!events_serve(responder, alone ? 0 : -1)) {
+        struct responder_connection *first = responder->connections;
+        bool spins = first != NULL && (first->next == NULL || responder->plan.delays_us != NULL);
+        if (spins && turn % TURNS_PER_EVENTS != 0) {
+            (void)connections_serve(responder);
+        } else if (!events_serve(responder, spins ? 0 : -1)) {
             return NULL;
         }
     }
@@ -270,22 +342,22 @@ listener_open(struct responder *responder)
 
 /* Lengths of the requests: what a client on this wire would send. It connects to our listener and is not answered. */
 static bool
-requests_measure(struct responder *responder, const struct load_op *ops, uint32_t op_count, const uint8_t *schedule,
-                 enum client_wire wire, uint32_t value_bytes, char *why, size_t why_bytes)
+requests_measure(struct responder *responder, const uint8_t *schedule, char *why, size_t why_bytes)
 {
+    const struct responder_plan *plan = &responder->plan;
     struct client_options options;
     client_options_init(&options);
     options.port = responder->port;
-    options.wire = wire;
+    options.wire = plan->wire;
     struct client *client = client_open(&options, why, why_bytes);
     if (client == NULL) {
         return false;
     }
     bool good = true;
     responder->uniform = true;
-    for (uint32_t op = 0; good && op < op_count; op++) {
+    for (uint32_t op = 0; good && op < plan->op_count; op++) {
         struct load_template template;
-        good = load_template_make(&template, &ops[op], client, value_bytes, why, why_bytes);
+        good = load_template_make(&template, &plan->ops[op], client, why, why_bytes);
         for (uint32_t i = 0; good && i < responder->schedule_count; i++) {
             if (schedule[i] == op) {
                 responder->request_bytes[i] = template.count;
@@ -313,7 +385,7 @@ thread_start(struct responder *responder)
     pthread_attr_t attributes;
     cpu_set_t cpus;
     CPU_ZERO(&cpus);
-    CPU_SET((size_t)responder->cpu, &cpus);
+    CPU_SET((size_t)responder->plan.cpu, &cpus);
     CHECK(pthread_attr_init(&attributes) == 0);
     pthread_attr_setaffinity_np(&attributes, sizeof(cpus), &cpus);
     int result = pthread_create(&responder->thread, &attributes, responder_main, responder);
@@ -322,24 +394,21 @@ thread_start(struct responder *responder)
 }
 
 struct responder *
-responder_start(const struct load_op *ops, uint32_t op_count, enum client_wire wire, uint32_t value_bytes,
-                uint32_t skip_bytes, int cpu, char *why, size_t why_bytes)
+responder_start(const struct responder_plan *plan, char *why, size_t why_bytes)
 {
     uint8_t schedule[SCANNER_SCHEDULE_MAX];
     struct responder *responder = calloc(1, sizeof(*responder));
     CHECK(responder != NULL);
-    responder->cpu = cpu;
-    responder->skip_bytes = skip_bytes;
-    responder->schedule_count = generator_schedule(ops, op_count, schedule);
+    responder->plan = *plan;
+    responder->schedule_count = load_schedule(plan->ops, plan->op_count, schedule);
     responder->buffer = malloc(RECEIVE_BYTES);
     responder->epoll = epoll_create1(EPOLL_CLOEXEC);
     responder->stop = eventfd(0, EFD_CLOEXEC);
     CHECK(responder->buffer != NULL && responder->epoll >= 0 && responder->stop >= 0);
     snprintf(why, why_bytes, "the null responder could not listen: %s", strerror(errno));
-    bool good = listener_open(responder) &&
-                requests_measure(responder, ops, op_count, schedule, wire, value_bytes, why, why_bytes);
+    bool good = listener_open(responder) && requests_measure(responder, schedule, why, why_bytes);
     if (good) {
-        block_make(responder, ops, schedule, wire, value_bytes);
+        block_make(responder, schedule);
         struct epoll_event accepts = { .events = EPOLLIN, .data.ptr = &responder->listener };
         struct epoll_event stops = { .events = EPOLLIN, .data.ptr = &responder->stop };
         CHECK(epoll_ctl(responder->epoll, EPOLL_CTL_ADD, responder->listener, &accepts) == 0 &&
