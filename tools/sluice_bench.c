@@ -15,7 +15,7 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    { "latency", bench_latency }, { "throughput", bench_throughput }, { "sweep", bench_sweep },
+    { "latency", bench_latency }, { "throughput", bench_throughput }, { "open", bench_open }, { "sweep", bench_sweep },
     { "goals", bench_goals },     { "machine", bench_machine },       { "rank", bench_rank },
 };
 
