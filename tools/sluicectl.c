@@ -376,6 +376,30 @@ take_option(struct options *options, int option)
     }
 }
 
+/* An optional value may be a word of its own where it cannot be taken for another: a number behind --watch, a file
+ * behind latency's --save. Returns how many words are left. */
+static int
+join_values(int argc, char **argv)
+{
+    bool latency = false;
+    int kept = 1;
+
+    for (int i = 1; i < argc; i++) {
+        const char *next = i + 1 < argc ? argv[i + 1] : "";
+        bool is_watch = strcmp(argv[i], "--watch") == 0 && next[0] != '\0' && strchr("0123456789.", next[0]) != NULL;
+        bool is_save = latency && strcmp(argv[i], "--save") == 0 && next[0] != '\0' && next[0] != '-';
+        latency = latency || strcmp(argv[i], "latency") == 0;
+        argv[kept] = argv[i];
+        if (is_watch || is_save) {
+            CHECK(asprintf(&argv[kept], "%s=%s", argv[i], next) > 0); /* as long as the program */
+            i++;
+        }
+        kept++;
+    }
+    argv[kept] = NULL;
+    return kept;
+}
+
 #define OPTION_LETTERS "S:t:jalh"
 static uint32_t
 read_options(struct options *options, int argc, char **argv)
@@ -412,7 +436,7 @@ find_command(char **words, int count, int *used)
     const char *names[ARRAY_COUNT(commands)];
     char two[128];
 
-    snprintf(two, sizeof(two), "%s %s", words[0], count > 1 ? words[1] : "");
+    snprintf(two, sizeof(two), "%s%s%s", words[0], count > 1 ? " " : "", count > 1 ? words[1] : "");
     const struct command *found = NULL;
     for (size_t i = 0; i < ARRAY_COUNT(commands); i++) {
         bool pair = strchr(commands[i].name, ' ') != NULL;
@@ -425,13 +449,15 @@ find_command(char **words, int count, int *used)
     if (found != NULL) {
         return found;
     }
-    const char *near = nearest_name(words[0], names, ARRAY_COUNT(commands));
-    if (near == NULL && strcmp(words[0], "config") == 0) {
-        near = "config show";
+    const char *near = nearest_name(two, names, ARRAY_COUNT(commands));
+    near = near != NULL ? near : nearest_name(words[0], names, ARRAY_COUNT(commands));
+    size_t bytes = strlen(words[0]);
+    for (size_t i = 0; i < ARRAY_COUNT(commands) && near == NULL; i++) { /* the second word lacks, or is wrong */
+        near = strncmp(names[i], words[0], bytes) == 0 && names[i][bytes] == ' ' ? names[i] : NULL;
     }
     if (near != NULL) {
         char quoted[QUOTE_BYTES];
-        fail(EXIT_USAGE, "unknown command %s, did you mean \"%s\"?", quote_text(quoted, words[0]), near);
+        fail(EXIT_USAGE, "unknown command %s, did you mean \"%s\"?", quote_text(quoted, two), near);
     }
     usage_error("unknown command", words[0]);
 }
@@ -445,6 +471,7 @@ main(int argc, char **argv)
                                .seconds = UINT64_MAX,
                                .packets = UINT64_MAX,
                                .snap = UINT64_MAX };
+    argc = join_values(argc, argv);
     uint32_t needs = read_options(&options, argc, argv);
     int used;
 
@@ -458,7 +485,7 @@ main(int argc, char **argv)
     const struct command *command = find_command(argv + optind, argc - optind, &used);
     int rest = optind + used;
     if (needs & ~command->takes) {
-        usage_error("an option does not belong to", command->name);
+        usage_error("an option, or its form, does not belong to", command->name);
     }
     if (rest < argc && (command->takes & TAKES_WORD)) {
         options.word = argv[rest++];

@@ -234,6 +234,12 @@ latency_ask(const struct options *options, const char *kind, uint64_t lcore, con
 int
 latency_run(const struct options *options)
 {
+    if (options->watch && (options->percentiles || options->diff != NULL || options->save != NULL)) {
+        fail(EXIT_USAGE, "--watch goes with no --percentiles, --diff or --save");
+    }
+    if (options->percentiles && options->hist) {
+        fail(EXIT_USAGE, "expected one of --percentiles and --hist");
+    }
     if (options->watch) {
         return latency_watch(options);
     }

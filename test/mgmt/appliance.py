@@ -3,6 +3,7 @@
 import concurrent.futures
 import contextlib
 import ctypes
+import grp
 import json
 import os
 import pathlib
@@ -37,6 +38,15 @@ def refuse(*settings, **more):
     result = run(*words, **more)
     assert result.returncode == 1, (result.returncode, result.stderr)
     return result.stderr
+
+
+class Traced(Server):
+    """What it does to its sockets, call by call."""
+
+    def __init__(self, calls, *settings):
+        self.prefix = ("strace", "-D", "-f", "-qq", "-o", str(calls), "-e",
+                       "trace=umask,bind,listen,/^(l|f)?ch(own|mod)(at)?$")
+        super().__init__(*settings)
 
 
 def ctl_connect(server):
@@ -77,6 +87,18 @@ class CommandLine(unittest.TestCase):
                 result = run(program, *words)
                 self.assertEqual(result.returncode, 2)
                 self.assertTrue(result.stderr or result.stdout.startswith("usage:"))
+
+    def test_wrong_words_and_options_that_do_not_go_together_are_named(self):
+        for words, said in ((["keys"], 'unknown command "keys", did you mean "keys hot"?'),
+                            (["keys", "bog"], 'unknown command "keys bog", did you mean "keys big"?'),
+                            (["config"], 'did you mean "config show"?'), (["statsu"], 'did you mean "stats"?'),
+                            (["latency", "--watch", "--save", "x"], "--watch goes with no --percentiles"),
+                            (["latency", "--watch", "0.001"], "expected seconds from 0.01"),
+                            (["latency", "--hist", "--percentiles"], "expected one of"),
+                            (["latency", "--save"], 'an option, or its form, does not belong to "latency"')):
+            result = run(SLUICECTL, "-S", "/nowhere", *words)
+            self.assertEqual((result.returncode, result.stdout), (2, ""))
+            self.assertIn(said, result.stderr)
 
     def test_help_and_version_are_exit_code_0(self):
         for program, word in ((SLUICED, "--help"), (SLUICED, "--version"), (SLUICECTL, "--help"), (SLUICECTL, "--version")):
@@ -286,6 +308,25 @@ class Starting(unittest.TestCase):
                 if os.geteuid() == 0:
                     self.assertEqual(state.st_gid, 1)
                 self.assertEqual(stat.S_IMODE(os.stat(server.unix).st_mode), 0o660)
+
+    def test_nobody_gets_in_before_a_socket_has_its_mode_and_owner(self):
+        if BUILD.name in ("asan", "tsan"):
+            self.skipTest("LeakSanitizer does not work under strace")
+        with tempfile.TemporaryDirectory() as folder:
+            calls = pathlib.Path(folder) / "calls"
+            with Traced(calls, f"management.group={grp.getgrgid(os.getegid()).gr_name}") as server:
+                said = calls.read_text().splitlines()
+            for path, mode in ((server.ctl_path, "0600"), (server.unix, "0660")):
+                bound = next(i for i, line in enumerate(said) if re.search(rf'\bbind\(.*"{path}"', line))
+                descriptor = re.search(r"\bbind\((\d+)", said[bound]).group(1)
+                self.assertIn("umask(0777)", said[bound - 1])
+                then = [line for line in said[bound + 1:] if f'"{path}"' in line or f"listen({descriptor}," in line]
+                kinds = [re.search(r"\b(l?chown|fchownat|chmod|fchmodat|listen)\(", line).group(1) for line in then[:3]]
+                self.assertEqual(kinds[-1 if path == server.ctl_path else 1], "listen", then)
+                self.assertTrue(any("chmod" in kind for kind in kinds[:kinds.index("listen")]), then)
+                self.assertIn(mode, " ".join(then[:2]))
+                if path == server.ctl_path:
+                    self.assertIn("chown", kinds[0])
 
     def test_what_a_killed_one_left_is_replaced(self):
         with Server() as server:

@@ -140,7 +140,7 @@ class Screens(unittest.TestCase):
                 client.sendall(encode("STRLEN", "key"))
                 client.recv(100)
             time.sleep(0.05)
-            self.run_ctl("latency", "--save=" + new)
+            self.run_ctl("latency", "--save", new)
             client.sendall(encode("STRLEN", "key"))
             client.recv(100)
             client.close()
@@ -164,7 +164,7 @@ class Screens(unittest.TestCase):
             self.assertIn("cannot write", self.run_ctl("latency", "--save=" + folder + "/none/x", status=1))
 
     def test_watching_takes_keys_and_gives_the_terminal_back(self):
-        terminal = self.terminal("latency", "--watch=0.2")
+        terminal = self.terminal("latency", "--watch", "0.2")
         picture = terminal.wait(r"^get ")
         self.assertRegex(picture[0], r"^\d\d:\d\d:\d\d  last 0.2 s; all lcores; every command$")
         self.assertIn("q quit", picture[1])
