@@ -9,14 +9,16 @@ static const char usage[] = "Usage: sluice-bench COMMAND [OPTIONS]\n"
                             "  goals        the numbers to reach, against redis-server on this machine\n"
                             "  machine      CPUs, devices, providers and builds, as JSON\n"
                             "  rank         modes of a latency.csv beside each other, by average p50\n"
+                            "  report       a result folder as one HTML page with plots\n"
                             "sluice-bench COMMAND --help shows the options.\n";
 
 static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    { "latency", bench_latency }, { "throughput", bench_throughput }, { "open", bench_open }, { "sweep", bench_sweep },
-    { "goals", bench_goals },     { "machine", bench_machine },       { "rank", bench_rank },
+    { "latency", bench_latency }, { "throughput", bench_throughput }, { "open", bench_open },
+    { "sweep", bench_sweep },     { "goals", bench_goals },           { "machine", bench_machine },
+    { "rank", bench_rank },       { "report", bench_report },
 };
 
 int

@@ -13,6 +13,7 @@ int bench_open(int argc, char **argv);
 int bench_sweep(int argc, char **argv);
 int bench_goals(int argc, char **argv);
 int bench_rank(int argc, char **argv);
+int bench_report(int argc, char **argv);
 
 /* ---- options that latency and throughput share ---- */
 

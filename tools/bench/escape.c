@@ -1,25 +1,31 @@
 #include "tools/bench/escape.h"
 
+/* Letters of another direction mark themselves: only text that is to be misread needs a mark of its own. */
+static bool
+turns_direction(uint32_t code)
+{
+    return code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
 /* Bytes of the character at `text`; 0: none that may be shown. Overlong forms, surrogates and C1 controls are none. */
 static uint32_t
 character_bytes(const uint8_t *text)
 {
-    if (text[0] < 0x80) {
-        return text[0] >= 0x20 && text[0] != 0x7f;
+    static const uint32_t least[] = { 0, 0, 0xa0, 0x800, 0x10000 };
+    uint8_t first = text[0];
+    if (first < 0x80) {
+        return first >= 0x20 && first != 0x7f;
     }
-    uint32_t bytes = text[0] >= 0xc2 && text[0] <= 0xdf ? 2
-                     : (text[0] & 0xf0) == 0xe0         ? 3
-                     : (text[0] & 0xf8) == 0xf0         ? 4
-                                                        : 0;
-    uint32_t code = text[0] & (0x7fu >> bytes);
+    uint32_t bytes = (first & 0xe0) == 0xc0 ? 2 : (first & 0xf0) == 0xe0 ? 3 : (first & 0xf8) == 0xf0 ? 4 : 0;
+    uint32_t code = first & (0x7fu >> bytes);
     for (uint32_t i = 1; i < bytes; i++) {
         if ((text[i] & 0xc0) != 0x80) {
             return 0;
         }
         code = code << 6 | (text[i] & 0x3fu);
     }
-    static const uint32_t least[] = { 0, 0, 0xa0, 0x800, 0x10000 };
-    return code < least[bytes] || code > 0x10ffff || (code >= 0xd800 && code <= 0xdfff) ? 0 : bytes;
+    bool shown = code >= least[bytes] && code <= 0x10ffff && (code < 0xd800 || code > 0xdfff) && !turns_direction(code);
+    return shown ? bytes : 0;
 }
 
 static const char *
