@@ -1,16 +1,17 @@
-/* goals_flight.c - many requests in flight on one connection against Redis, and redis-benchmark's own tests. */
+/* goals_flight.c - many requests in flight on one connection, against Redis and the peers that were named. */
 #include "tools/bench/goals.h"
+#include "tools/bench/goals_pair.h"
 #include "tools/bench/load.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/stats.h"
 #include <strings.h>
 
-#define OUTPUT_BYTES 65536
-
-struct flight {
-    struct goals *goals;
-    struct server sluice, redis;
-};
+#define OUTPUT_BYTES   65536
+#define SERVERS_MAX    (2 + GOALS_PEERS_MAX)
+#define SLUICE         0
+#define REDIS          1
+#define ARGUMENTS_MAX  32
+#define FILL_TIMEOUT_S 300
 
 /* Rows of one test and depth. */
 struct flight_row {
@@ -25,250 +26,246 @@ static const struct flight_row rows[] = {
     { "sadd", "SADD", 64, 3, 5 }, { "lpush", "LPUSH", 64, 3, 5 }, { "zadd128", "ZADD", 64, 2.5, 4 },
 };
 
-/* The rate of the only row of `sluice-bench throughput --csv`: test,rate,... 0: none. */
-static double
-rate_read(char *csv, const char *test)
+/* Ours, Redis, peers. */
+struct flight_server {
+    const char *name;
+    struct client_options address;
+};
+
+struct flight {
+    struct goals *goals;
+    struct goals_pair pair;
+    struct flight_server servers[SERVERS_MAX];
+    uint32_t server_count;
+};
+
+/* The command line of `sluice-bench throughput`. */
+struct arguments {
+    const char *words[ARGUMENTS_MAX];
+    uint32_t count;
+    char port[8], depth[8], keys[24], cpu[8], peer_cpu[8];
+};
+
+static void
+arguments_add(struct arguments *arguments, const char *word)
 {
-    char *rest = NULL;
-    for (char *line = strtok_r(csv, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        char name[32];
-        double rate;
-        if (sscanf(line, "%31[^,],%lf", name, &rate) == 2 && strcasecmp(name, test) == 0) {
-            return rate;
-        }
-    }
-    return 0;
+    CHECK(arguments->count < ARGUMENTS_MAX - 1);
+    arguments->words[arguments->count++] = word;
+    arguments->words[arguments->count] = NULL;
 }
 
-/* port 0: against the null responder. */
-static double
-rate_measure(const struct goals *goals, uint16_t port, const char *test, uint32_t depth, char *why, size_t why_bytes)
+static void
+arguments_init(struct arguments *arguments, const struct goals *goals, const struct flight_server *server)
 {
-    static char output[OUTPUT_BYTES];
-    char port_text[8], depth_text[8], keys[24], cpu[8], peer_cpu[8], requests[24];
-    snprintf(port_text, sizeof(port_text), "%u", port);
-    snprintf(depth_text, sizeof(depth_text), "%u", depth);
-    snprintf(keys, sizeof(keys), "%llu", (unsigned long long)goals->keys);
-    snprintf(cpu, sizeof(cpu), "%d", goals->client_cpu);
-    snprintf(peer_cpu, sizeof(peer_cpu), "%d", goals->server_cpu);
-    snprintf(requests, sizeof(requests), "%llu", (unsigned long long)goals->keys);
-    const char *arguments[24] = { "throughput", "--csv", "-c", "1",     "-P", depth_text,     "-r",
-                                  keys,         "-t",    test, "--cpu", cpu,  "--server-cpu", peer_cpu };
-    uint32_t count = 14;
-    if (goals->quick) {
-        arguments[count++] = "-n";
-        arguments[count++] = requests;
-    } else {
-        arguments[count++] = "--seconds";
-        arguments[count++] = "1";
+    arguments->count = 0;
+    snprintf(arguments->keys, sizeof(arguments->keys), "%llu", (unsigned long long)goals->keys);
+    snprintf(arguments->cpu, sizeof(arguments->cpu), "%d", goals->client_cpu);
+    snprintf(arguments->peer_cpu, sizeof(arguments->peer_cpu), "%d", goals->server_cpu);
+    const char *common[] = {
+        "throughput",       "--csv", "-c", "1", "-r", arguments->keys, "--cpu", arguments->cpu, "--server-cpu",
+        arguments->peer_cpu
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(common); i++) {
+        arguments_add(arguments, common[i]);
     }
-    if (port == 0) {
-        arguments[count++] = "--ceiling";
+    if (server == NULL) {
+        arguments_add(arguments, "--ceiling");
+    } else if (server->address.path != NULL) {
+        arguments_add(arguments, "-s");
+        arguments_add(arguments, server->address.path);
     } else {
-        arguments[count++] = "-p";
-        arguments[count++] = port_text;
+        snprintf(arguments->port, sizeof(arguments->port), "%u", server->address.port);
+        arguments_add(arguments, "-h");
+        arguments_add(arguments, server->address.host);
+        arguments_add(arguments, "-p");
+        arguments_add(arguments, arguments->port);
     }
-    return goals_self(goals, arguments, 120, output, sizeof(output), why, why_bytes) ? rate_read(output, test) : 0;
 }
 
-/* Create what the tests read, on one server. */
-static bool
-server_fill(const struct goals *goals, const struct server *server, char *why, size_t why_bytes)
+/* Requests a second of the only row of `sluice-bench throughput --csv`. 0: none. */
+static double
+rate_read(char *csv)
+{
+    char *rest = NULL, *name_rest = NULL, *value_rest = NULL;
+    char *names = strtok_r(csv, "\n", &rest), *values = strtok_r(NULL, "\n", &rest);
+    if (names == NULL || values == NULL) {
+        return 0;
+    }
+    char *name = strtok_r(names, ",", &name_rest), *value = strtok_r(values, ",", &value_rest);
+    while (name != NULL && value != NULL && strcmp(name, "requests_per_second") != 0) {
+        name = strtok_r(NULL, ",", &name_rest);
+        value = strtok_r(NULL, ",", &value_rest);
+    }
+    return name != NULL && value != NULL ? atof(value) : 0;
+}
+
+/* server NULL: the null responder. 0: `why`. */
+static double
+rate_measure(const struct goals *goals, const struct flight_server *server, const struct flight_row *row, char *why,
+             size_t why_bytes)
 {
     static char output[OUTPUT_BYTES];
-    char port[8], keys[24], cpu[8];
-    snprintf(port, sizeof(port), "%u", server->port);
-    snprintf(keys, sizeof(keys), "%llu", (unsigned long long)goals->keys);
-    snprintf(cpu, sizeof(cpu), "%d", goals->client_cpu);
-    const char *const arguments[] = { "throughput", "--csv", "-p", port,     "-r",
-                                      keys,         "--cpu", cpu,  "--load", "-n",
-                                      "10",         "-c",    "1",  "-t",     "get,incr,hget,zscore",
-                                      NULL };
-    return goals_self(goals, arguments, 300, output, sizeof(output), why, why_bytes);
+    struct arguments arguments;
+    arguments_init(&arguments, goals, server);
+    snprintf(arguments.depth, sizeof(arguments.depth), "%u", row->depth);
+    const char *more[] = {
+        "-P", arguments.depth, "-t", row->test, goals->quick ? "-n" : "--seconds", goals->quick ? arguments.keys : "1"
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(more); i++) {
+        arguments_add(&arguments, more[i]);
+    }
+    why[0] = '\0';
+    bool good = goals_self(goals, arguments.words, 120, output, sizeof(output), why, why_bytes);
+    double rate = good ? rate_read(output) : 0;
+    if (rate == 0 && why[0] == '\0') {
+        snprintf(why, why_bytes, "throughput printed no rate");
+    }
+    return rate;
 }
 
 /* A sorted set of 128 members: zadd128 changes the scores of 100 of them. */
 static bool
-zset_fill(const struct server *server)
+zset_fill(const struct flight_server *server, char *why, size_t why_bytes)
 {
-    struct client_options options;
     struct client_reply reply;
-    char why[CLIENT_WHY_BYTES], member[32];
-    client_options_init(&options);
-    options.port = server->port;
-    struct client *client = client_open(&options, why, sizeof(why));
+    char member[32];
+    struct client *client = client_open(&server->address, why, why_bytes);
     bool good = client != NULL;
     for (int i = 0; good && i < 128; i++) {
         snprintf(member, sizeof(member), i < 100 ? "member:%02d" : "another:%02d", i);
         const char *words[] = { "ZADD", "z128", "500000", member };
         good = client_call_words(client, words, 4, &reply) == CLIENT_OK && !client_reply_is_error(&reply);
+        if (!good) {
+            snprintf(why, why_bytes, "%s: ZADD failed", server->name);
+        }
     }
     client_close(client);
     return good;
 }
 
-/* Only one of the two runs, the other is stopped. */
-static double
-rate_alone(const struct flight *flight, bool redis, const struct flight_row *row, char *why, size_t why_bytes)
+/* Create what the tests read. */
+static bool
+server_fill(struct flight *flight, uint32_t index, char *why, size_t why_bytes)
 {
-    const struct server *runs = redis ? &flight->redis : &flight->sluice;
-    const struct server *rests = redis ? &flight->sluice : &flight->redis;
-    server_pause(rests);
-    server_resume(runs);
-    return rate_measure(flight->goals, runs->port, row->test, row->depth, why, why_bytes);
+    static char output[OUTPUT_BYTES];
+    const struct flight_server *server = &flight->servers[index];
+    struct arguments arguments;
+    arguments_init(&arguments, flight->goals, server);
+    const char *more[] = { "--load", "-n", "10", "-t", "get,incr,hget,zscore" };
+    for (size_t i = 0; i < ARRAY_COUNT(more); i++) {
+        arguments_add(&arguments, more[i]);
+    }
+    goals_pair_turn(&flight->pair, index);
+    return goals_self(flight->goals, arguments.words, FILL_TIMEOUT_S, output, sizeof(output), why, why_bytes) &&
+           zset_fill(server, why, why_bytes);
+}
+
+/* All servers in turns. False: `why`. */
+static bool
+rates_measure(struct flight *flight, const struct flight_row *row, double rates[SERVERS_MAX][GOALS_RUNS_MAX], char *why,
+              size_t why_bytes)
+{
+    struct goals *goals = flight->goals;
+    for (uint32_t i = 0; i < goals->runs; i++) {
+        goal_progress(goals, row->test, i, goals->runs);
+        for (uint32_t server = 0; server < flight->server_count; server++) {
+            goals_pair_turn(&flight->pair, server);
+            rates[server][i] = rate_measure(goals, &flight->servers[server], row, why, why_bytes);
+            if (machine_interrupted()) {
+                snprintf(why, why_bytes, "interrupted");
+                return false;
+            }
+            if (rates[server][i] == 0) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+static double
+ratio_of(const double *ours, const double *theirs, uint32_t runs)
+{
+    double ratios[GOALS_RUNS_MAX];
+    for (uint32_t i = 0; i < runs; i++) {
+        ratios[i] = ours[i] / theirs[i];
+    }
+    return median_of(ratios, runs);
 }
 
 static void
 row_measure(struct flight *flight, const struct flight_row *row)
 {
     struct goals *goals = flight->goals;
-    double ratios[GOALS_RUNS_MAX], ours[GOALS_RUNS_MAX], theirs[GOALS_RUNS_MAX], ceiling;
-    char what[128], detail[192], why[SERVER_WHY_BYTES] = "";
+    double rates[SERVERS_MAX][GOALS_RUNS_MAX], ratios[SERVERS_MAX];
+    char what[128], detail[384], why[SERVER_WHY_BYTES] = "";
     snprintf(what, sizeof(what), "%u in flight, one lcore, %llu keys: %s against Redis", row->depth,
              (unsigned long long)goals->keys, row->test);
-    server_resume(&flight->sluice);
-    if (!goals_command_exists(flight->sluice.port, row->command)) {
+    goals_pair_turn(&flight->pair, SLUICE);
+    if (!goals_command_exists(flight->servers[SLUICE].address.port, row->command)) {
         goal_later(goals, what, "the command does not exist yet");
         return;
     }
-    for (uint32_t i = 0; i < goals->runs; i++) {
-        ours[i] = rate_alone(flight, false, row, why, sizeof(why));
-        theirs[i] = ours[i] > 0 ? rate_alone(flight, true, row, why, sizeof(why)) : 0;
-        if (ours[i] == 0 || theirs[i] == 0 || machine_interrupted()) {
-            goal_not_here(goals, what, why[0] != '\0' ? why : "interrupted");
-            return;
-        }
-        ratios[i] = ours[i] / theirs[i];
-    }
-    server_pause(&flight->sluice);
-    server_pause(&flight->redis);
-    ceiling = rate_measure(goals, 0, row->test, row->depth, why, sizeof(why));
-    double rate = median_of(ours, goals->runs);
-    snprintf(detail, sizeof(detail), "%.0f k/s over %.0f k/s; the generator's ceiling is %.0f k/s%s", rate / 1000,
-             median_of(theirs, goals->runs) / 1000, ceiling / 1000,
-             ceiling < 1.5 * rate ? ", too low: the value is a lower bound" : "");
-    goal_measured(goals, what, GOAL_AT_LEAST, row->must, row->stretch, median_of(ratios, goals->runs), "x", detail);
-}
-
-/* ---- redis-benchmark ---- */
-
-#define BENCHMARK_TESTS_MAX 24
-
-/* `"PING_INLINE","48123.20",...` in the order of its output. Returns how many. */
-static uint32_t
-benchmark_read(char *csv, char names[][32], double *rates)
-{
-    uint32_t count = 0;
-    char *rest = NULL;
-    for (char *line = strtok_r(csv, "\n", &rest); line != NULL && count < BENCHMARK_TESTS_MAX;
-         line = strtok_r(NULL, "\n", &rest)) {
-        if (sscanf(line, "\"%31[^\"]\",\"%lf\"", names[count], &rates[count]) == 2) {
-            count++;
-        }
-    }
-    return count;
-}
-
-static uint32_t
-benchmark_run(const struct flight *flight, bool redis, const char *depth, char names[][32], double *rates, char *why,
-              size_t why_bytes)
-{
-    static char output[OUTPUT_BYTES];
-    const struct server *runs = redis ? &flight->redis : &flight->sluice;
-    char port[8], requests[24];
-    snprintf(port, sizeof(port), "%u", runs->port);
-    snprintf(requests, sizeof(requests), "%llu", (unsigned long long)flight->goals->benchmark_requests);
-    server_pause(redis ? &flight->sluice : &flight->redis);
-    server_resume(runs);
-    const char *const argv[] = {
-        flight->goals->redis_benchmark, "-p",    port, "-c", "50", "-P", depth, "-n", requests, "-t",
-        "ping,set,get,incr,hset,zadd",  "--csv", NULL
-    };
-    if (!program_run(argv, flight->goals->client_cpu, 120, output, sizeof(output), why, why_bytes)) {
-        return 0;
-    }
-    return benchmark_read(output, names, rates);
-}
-
-/* The value is the lowest ratio of all tests. */
-static void
-benchmark_row(struct flight *flight, const char *depth, double must, double stretch)
-{
-    static char names[BENCHMARK_TESTS_MAX][32];
-    double ours[BENCHMARK_TESTS_MAX], theirs[BENCHMARK_TESTS_MAX], ratios[BENCHMARK_TESTS_MAX][GOALS_RUNS_MAX];
-    char what[128], detail[128], why[SERVER_WHY_BYTES] = "";
-    struct goals *goals = flight->goals;
-    uint32_t count = 0;
-    snprintf(what, sizeof(what), "redis-benchmark -c 50 -P %s, ping set get incr hset zadd: lowest over Redis", depth);
-    if (!goals->have_redis_benchmark) {
-        goal_not_here(goals, what, "no redis-benchmark");
+    if (!rates_measure(flight, row, rates, why, sizeof(why))) {
+        goal_not_here(goals, what, why);
         return;
     }
-    for (uint32_t i = 0; i < goals->runs; i++) {
-        count = benchmark_run(flight, false, depth, names, ours, why, sizeof(why));
-        if (count == 0 || benchmark_run(flight, true, depth, names, theirs, why, sizeof(why)) != count ||
-            machine_interrupted()) {
-            goal_not_here(goals, what, why[0] != '\0' ? why : "redis-benchmark printed no table");
-            return;
-        }
-        for (uint32_t test = 0; test < count; test++) {
-            ratios[test][i] = ours[test] / theirs[test];
-        }
+    goals_pair_turn(&flight->pair, GOALS_PAIR_NONE);
+    double ceiling = rate_measure(goals, NULL, row, why, sizeof(why));
+    for (uint32_t i = 0; i < flight->server_count; i++) {
+        ratios[i] = ratio_of(rates[SLUICE], rates[i], goals->runs); /* before the rates are sorted */
     }
-    uint32_t lowest = 0;
-    double lowest_ratio = 0, sum = 0;
-    for (uint32_t test = 0; test < count; test++) {
-        double ratio = median_of(ratios[test], goals->runs);
-        sum += ratio;
-        if (test == 0 || ratio < lowest_ratio) {
-            lowest = test;
-            lowest_ratio = ratio;
-        }
+    double rate = median_of(rates[SLUICE], goals->runs);
+    int used = snprintf(detail, sizeof(detail), "%.0f k/s over %.0f k/s", rate / 1000,
+                        median_of(rates[REDIS], goals->runs) / 1000);
+    for (uint32_t i = REDIS + 1; i < flight->server_count; i++) {
+        used += snprintf(detail + used, sizeof(detail) - (size_t)used, "; %s %.0f k/s, %.2fx", flight->servers[i].name,
+                         median_of(rates[i], goals->runs) / 1000, ratios[i]);
     }
-    snprintf(detail, sizeof(detail), "%.31s; mean of the %u tests %.2fx; its other default tests come later",
-             names[lowest], count, sum / count);
-    goal_measured(goals, what, GOAL_AT_LEAST, must, stretch, lowest_ratio, "x", detail);
+    snprintf(detail + used, sizeof(detail) - (size_t)used, "; the generator's ceiling is %.0f k/s%s", ceiling / 1000,
+             ceiling < 1.5 * rate ? ", too low: the value is a lower bound" : "");
+    goal_measured(goals, what, GOAL_AT_LEAST, row->must, row->stretch, ratios[REDIS], "x", detail);
 }
 
 static bool
-servers_start(struct flight *flight, char *why, size_t why_bytes)
+servers_prepare(struct flight *flight, char *why, size_t why_bytes)
 {
     struct goals *goals = flight->goals;
-    struct server_plan plan = goals_plan(goals, NULL);
-    if (!goals->have_redis) {
-        snprintf(why, why_bytes, "%s", goals->redis_why);
+    if (!goals_pair_start(&flight->pair, goals, why, why_bytes)) {
         return false;
     }
-    if (!server_start_sluice(&flight->sluice, &plan, why, why_bytes) ||
-        !server_fill(goals, &flight->sluice, why, why_bytes) || !zset_fill(&flight->sluice)) {
-        return false;
+    for (uint32_t i = 0; i <= REDIS; i++) {
+        flight->servers[i].name = i == SLUICE ? "Sluice" : "Redis";
+        client_options_init(&flight->servers[i].address);
+        flight->servers[i].address.port = flight->pair.servers[i].port;
     }
-    server_pause(&flight->sluice);
-    plan.program = goals->redis;
-    bool good = server_start_redis(&flight->redis, &plan, why, why_bytes) &&
-                server_fill(goals, &flight->redis, why, why_bytes) && zset_fill(&flight->redis);
-    server_pause(&flight->redis);
-    return good;
+    flight->server_count = REDIS + 1;
+    for (uint32_t i = 0; i < goals->peer_count; i++) {
+        flight->servers[flight->server_count++] =
+            (struct flight_server){ goals->peers[i].name, goals->peers[i].address };
+    }
+    for (uint32_t i = 0; i < flight->server_count && !machine_interrupted(); i++) {
+        goal_progress(goals, "filling", i, flight->server_count);
+        if (!server_fill(flight, i, why, why_bytes)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 void
 goals_flight(struct goals *goals)
 {
     struct flight flight = { .goals = goals };
-    char why[SERVER_WHY_BYTES] = "the objects could not be created";
-    if (!servers_start(&flight, why, sizeof(why))) {
-        goal_not_here(goals, "16 and 64 in flight, redis-benchmark: against Redis", why);
+    char why[SERVER_WHY_BYTES] = "";
+    if (!servers_prepare(&flight, why, sizeof(why))) {
+        goal_not_here(goals, "16 and 64 in flight, against Redis", why);
     } else {
         for (size_t i = 0; i < ARRAY_COUNT(rows) && !machine_interrupted(); i++) {
             row_measure(&flight, &rows[i]);
         }
-        goal_later(goals, "64 in flight: HSET on a hash of 1 M fields", "large objects");
-        goal_later(goals, "64 in flight: ZADD with random rescoring on 1 M members", "large objects");
-        if (!machine_interrupted()) {
-            benchmark_row(&flight, "1", 1, 1.3);
-            benchmark_row(&flight, "16", 2, 3);
-        }
     }
-    server_stop(&flight.redis);
-    server_stop(&flight.sluice);
+    goals_pair_stop(&flight.pair);
+    goal_later(goals, "64 in flight: HSET on a hash of 1 M fields, against Redis", "large objects");
+    goal_later(goals, "64 in flight: ZADD with random rescoring on 1 M members, against Redis", "large objects");
 }

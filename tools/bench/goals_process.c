@@ -1,4 +1,4 @@
-/* goals_process.c - what is seen from outside the process: system calls, memory, start, lcores. */
+/* goals_process.c - sluiced seen from outside: system calls, memory, start; and a request in process. */
 #include "config/limits.h"
 #include "tools/bench/goals.h"
 #include "tools/bench/load.h"
@@ -105,8 +105,8 @@ strace_count(pid_t tid, char *first, size_t first_bytes, char *why, size_t why_b
     return calls;
 }
 
-static void
-syscalls_row(struct goals *goals)
+void
+goals_syscalls(struct goals *goals)
 {
     static const char what[] = "system calls of an lcore a second, fabric shm under load, values of 64 B and 3900 B";
     static const char *const sizes[] = { "64", "3900" };
@@ -160,10 +160,11 @@ in_process_row(struct goals *goals, const char *keys, double must, double stretc
         return;
     }
     for (uint32_t i = 0; i < goals->runs; i++) {
+        goal_progress(goals, what, i, goals->runs);
         const char *const argv[] = { path, "get", keys, "16", goals->quick ? "100000" : "4000000", NULL };
         if (!program_run(argv, goals->server_cpu, 120, output, sizeof(output), why, sizeof(why)) ||
-            sscanf(output, "%*s %*s %*s %lf", &values[i]) != 1) {
-            goal_not_here(goals, what, why);
+            sscanf(output, "%*s %*s %*s %lf", &values[i]) != 1 || machine_interrupted()) {
+            goal_not_here(goals, what, machine_interrupted() ? "interrupted" : why);
             return;
         }
     }
@@ -210,10 +211,22 @@ instructions_row(struct goals *goals)
     goal_measured(goals, what, GOAL_AT_MOST, 700, 400, (double)collected / requests, "", "");
 }
 
+void
+goals_request(struct goals *goals)
+{
+    in_process_row(goals, goals->quick ? "10000" : "1000000", 100, 50);
+    if (!goals->quick && !machine_interrupted()) {
+        in_process_row(goals, "10000000", 150, 90);
+    }
+    if (!machine_interrupted()) {
+        instructions_row(goals);
+    }
+}
+
 /* ---- memory ---- */
 
-static void
-memory_row(struct goals *goals)
+void
+goals_memory(struct goals *goals)
 {
     static char output[OUTPUT_BYTES];
     char what[128], why[SERVER_WHY_BYTES], port[8], keys[24], detail[128];
@@ -243,6 +256,7 @@ memory_row(struct goals *goals)
         snprintf(detail, sizeof(detail), "%.0f MiB before, %.0f MiB after, pages populated ahead included",
                  (double)before / MIB, (double)after / MIB);
         goal_measured(goals, what, GOAL_AT_MOST, 100, 80, each, " B", detail);
+        goals_keep_memory(goals, "sluiced", "string", entries, each);
     }
     goal_later(goals, "resident bytes an entry: field of a big hash, sorted-set member", "large objects");
 }
@@ -257,6 +271,7 @@ ready_row(struct goals *goals, const char *what, const char *provider, double mu
     for (uint32_t i = 0; i < goals->runs; i++) {
         struct server server;
         struct server_plan plan = goals_plan(goals, provider);
+        goal_progress(goals, what, i, goals->runs);
         if (!server_start_sluice(&server, &plan, why, sizeof(why))) {
             goal_not_here(goals, what, why);
             return;
@@ -267,88 +282,16 @@ ready_row(struct goals *goals, const char *what, const char *provider, double mu
     goal_measured(goals, what, GOAL_AT_MOST, must, 0, median_of(seconds, goals->runs), " s", "until PING is answered");
 }
 
-/* ---- lcores ---- */
-
-/* Clients of two threads on the CPUs behind the server's. 0: `why`. */
-static double
-lcores_rate(const struct goals *goals, uint32_t lcores, char *why, size_t why_bytes)
-{
-    static char output[OUTPUT_BYTES];
-    struct server server;
-    struct server_plan plan = goals_plan(goals, NULL);
-    char port[8], keys[24], name[32];
-    double rate = 0;
-    plan.lcores = lcores;
-    plan.cpu_count = lcores;
-    for (uint32_t i = 0; i < lcores; i++) {
-        plan.cpus[i] = machine_cpu(i);
-    }
-    if (!server_start_sluice(&server, &plan, why, why_bytes)) {
-        return 0;
-    }
-    snprintf(port, sizeof(port), "%u", server.port);
-    snprintf(keys, sizeof(keys), "%llu", (unsigned long long)goals->keys);
-    const char *const argv[] = { goals->self, "throughput", "--csv",     "-p",  port, "-r", keys,
-                                 "-c",        "2",          "--threads", "2",   "-P", "64", "--spin",
-                                 "--seconds", "1",          "-t",        "set", NULL };
-    cpu_set_t before, clients;
-    CHECK(sched_getaffinity(0, sizeof(before), &before) == 0);
-    CPU_ZERO(&clients);
-    for (uint32_t i = 2; i < machine_cpu_count(); i++) {
-        CPU_SET((size_t)machine_cpu(i), &clients);
-    }
-    sched_setaffinity(0, sizeof(clients), &clients);
-    if (program_run(argv, -1, 60, output, sizeof(output), why, why_bytes)) {
-        char *row = strchr(output, '\n');
-        if (row == NULL || sscanf(row + 1, "%31[^,],%lf", name, &rate) != 2) {
-            rate = 0;
-        }
-    }
-    sched_setaffinity(0, sizeof(before), &before);
-    server_stop(&server);
-    return rate;
-}
-
-static void
-lcores_row(struct goals *goals)
-{
-    static const char what[] = "two lcores on distinct keys, SET, 64 in flight each, against one lcore";
-    double ratios[GOALS_RUNS_MAX];
-    char why[SERVER_WHY_BYTES] = "";
-    goal_later(goals, "two lcores writing one large object, against one lcore", "large objects");
-    if (machine_cpu_count() < 4) {
-        goal_not_here(goals, what, "needs 4 CPUs: two lcores and two client threads");
-        return;
-    }
-    for (uint32_t i = 0; i < goals->runs; i++) {
-        double one = lcores_rate(goals, 1, why, sizeof(why)), two = lcores_rate(goals, 2, why, sizeof(why));
-        if (one == 0 || two == 0) {
-            goal_not_here(goals, what, why);
-            return;
-        }
-        ratios[i] = two / one;
-    }
-    goal_measured(goals, what, GOAL_AT_LEAST, 1.8, 1.95, median_of(ratios, goals->runs), "x", "");
-}
-
 void
-goals_process(struct goals *goals)
+goals_start(struct goals *goals)
 {
-    syscalls_row(goals);
-    in_process_row(goals, goals->quick ? "10000" : "1000000", 100, 50);
-    if (!goals->quick && !machine_interrupted()) {
-        in_process_row(goals, "10000000", 150, 90);
-    }
-    if (!machine_interrupted()) {
-        instructions_row(goals);
-    }
-    if (!machine_interrupted()) {
-        memory_row(goals);
-    }
-    lcores_row(goals);
-    if (!machine_interrupted()) {
-        ready_row(goals, "exec to ready: socket ports", NULL, 0.1);
-        ready_row(goals, "exec to ready: with a fabric port (net)", "net", 0.5);
-        ready_row(goals, "exec to ready: with a DPDK port (net_ring)", "net_ring0", 1);
+    static const struct {
+        const char *what, *provider;
+        double must;
+    } starts[] = { { "exec to ready: socket ports", NULL, 0.1 },
+                   { "exec to ready: with a fabric port (net)", "net", 0.5 },
+                   { "exec to ready: with a DPDK port (net_ring)", "net_ring0", 1 } };
+    for (size_t i = 0; i < ARRAY_COUNT(starts) && !machine_interrupted(); i++) {
+        ready_row(goals, starts[i].what, starts[i].provider, starts[i].must);
     }
 }

@@ -1,10 +1,12 @@
-/* goals_store.c - the store alone: store-bench, a program of the tests, measures and this judges. */
+/* goals_store.c - the store alone and two lcores: store-bench, a program of the tests, measures and this judges. */
 #include "tools/bench/goals.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/stats.h"
+#include <sched.h>
 
-#define STORE_BENCH "test/store/store-bench"
-#define BENCH_S     300
+#define STORE_BENCH  "test/store/store-bench"
+#define BENCH_S      300
+#define OUTPUT_BYTES 65536
 
 /* One row of store-bench. False: `why`. */
 struct store_row {
@@ -59,6 +61,7 @@ get_rows(struct goals *goals, const char *keys, double must_ns, double stretch_n
     struct store_row row;
     snprintf(what, sizeof(what), "in process, the store's part of a GET, bursts of 16, %s keys", keys);
     for (uint32_t i = 0; i < goals->runs; i++) {
+        goal_progress(goals, what, i, goals->runs);
         if (machine_interrupted() || !store_bench(goals, keys, "get", "1", NULL, &row, why, sizeof(why))) {
             goal_not_here(goals, what, machine_interrupted() ? "interrupted" : why);
             return;
@@ -71,7 +74,9 @@ get_rows(struct goals *goals, const char *keys, double must_ns, double stretch_n
         return; /* so few keys hide behind the pages that were populated ahead */
     }
     snprintf(what, sizeof(what), "resident bytes an entry, 48-byte payload, %s entries in process: string", keys);
-    goal_measured(goals, what, GOAL_AT_MOST, 100, 80, median_of(resident, goals->runs), " B", "");
+    double each = median_of(resident, goals->runs);
+    goal_measured(goals, what, GOAL_AT_MOST, 100, 80, each, " B", "");
+    goals_keep_memory(goals, "store in process", "string", strtoull(keys, NULL, 10), each);
 }
 
 static void
@@ -87,8 +92,22 @@ instructions_row(struct goals *goals)
     goal_measured(goals, what, GOAL_AT_MOST, 700, 400, row.instructions, "", "");
 }
 
+void
+goals_store(struct goals *goals)
+{
+    get_rows(goals, goals->quick ? "10000" : "1000000", 100, 50);
+    if (!goals->quick) {
+        get_rows(goals, "10000000", 150, 90);
+    }
+    if (!machine_interrupted()) {
+        instructions_row(goals);
+    }
+}
+
+/* ---- two lcores ---- */
+
 static void
-lcores_row(struct goals *goals, const char *operation)
+lcores_store_row(struct goals *goals, const char *operation)
 {
     char what[128], why[SERVER_WHY_BYTES], detail[96];
     const char *keys = goals->quick ? "10000" : "1000000";
@@ -101,6 +120,7 @@ lcores_row(struct goals *goals, const char *operation)
         return;
     }
     for (uint32_t i = 0; i < goals->runs; i++) {
+        goal_progress(goals, what, i, goals->runs);
         if (machine_interrupted() || !store_bench(goals, keys, operation, "1", "--distinct", &one, why, sizeof(why)) ||
             !store_bench(goals, keys, operation, "2", "--distinct", &two, why, sizeof(why))) {
             goal_not_here(goals, what, machine_interrupted() ? "interrupted" : why);
@@ -113,16 +133,77 @@ lcores_row(struct goals *goals, const char *operation)
     goal_measured(goals, what, GOAL_AT_LEAST, 1.8, 1.95, median_of(ratios, goals->runs), "x", detail);
 }
 
-void
-goals_store(struct goals *goals)
+/* Clients of two threads on the CPUs behind the server's. 0: `why`. */
+static double
+lcores_rate(const struct goals *goals, uint32_t lcores, char *why, size_t why_bytes)
 {
-    get_rows(goals, goals->quick ? "10000" : "1000000", 100, 50);
-    if (!goals->quick) {
-        get_rows(goals, "10000000", 150, 90);
+    static char output[OUTPUT_BYTES];
+    struct server server;
+    struct server_plan plan = goals_plan(goals, NULL);
+    char port[8], keys[24], name[32];
+    double rate = 0;
+    plan.lcores = lcores;
+    plan.cpu_count = lcores;
+    for (uint32_t i = 0; i < lcores; i++) {
+        plan.cpus[i] = machine_cpu(i);
+    }
+    if (!server_start_sluice(&server, &plan, why, why_bytes)) {
+        return 0;
+    }
+    snprintf(port, sizeof(port), "%u", server.port);
+    snprintf(keys, sizeof(keys), "%llu", (unsigned long long)goals->keys);
+    const char *const argv[] = { goals->self, "throughput", "--csv",     "-p",  port, "-r", keys,
+                                 "-c",        "2",          "--threads", "2",   "-P", "64", "--spin",
+                                 "--seconds", "1",          "-t",        "set", NULL };
+    cpu_set_t before, clients;
+    CHECK(sched_getaffinity(0, sizeof(before), &before) == 0);
+    CPU_ZERO(&clients);
+    for (uint32_t i = 2; i < machine_cpu_count(); i++) {
+        CPU_SET((size_t)machine_cpu(i), &clients);
+    }
+    sched_setaffinity(0, sizeof(clients), &clients);
+    if (program_run(argv, -1, 60, output, sizeof(output), why, why_bytes)) {
+        char *row = strchr(output, '\n');
+        if (row == NULL || sscanf(row + 1, "%31[^,],%lf", name, &rate) != 2) {
+            rate = 0;
+        }
+    }
+    sched_setaffinity(0, sizeof(before), &before);
+    server_stop(&server);
+    return rate;
+}
+
+static void
+lcores_socket_row(struct goals *goals)
+{
+    static const char what[] = "two lcores on distinct keys, SET, 64 in flight each, against one lcore";
+    double ratios[GOALS_RUNS_MAX];
+    char why[SERVER_WHY_BYTES] = "";
+    if (machine_cpu_count() < 4) {
+        goal_not_here(goals, what, "needs 4 CPUs, for two lcores and two client threads; in process: see above");
+        return;
+    }
+    for (uint32_t i = 0; i < goals->runs; i++) {
+        goal_progress(goals, what, i, goals->runs);
+        double one = lcores_rate(goals, 1, why, sizeof(why)), two = lcores_rate(goals, 2, why, sizeof(why));
+        if (one == 0 || two == 0) {
+            goal_not_here(goals, what, why);
+            return;
+        }
+        ratios[i] = two / one;
+    }
+    goal_measured(goals, what, GOAL_AT_LEAST, 1.8, 1.95, median_of(ratios, goals->runs), "x", "");
+}
+
+void
+goals_lcores(struct goals *goals)
+{
+    lcores_store_row(goals, "get");
+    if (!machine_interrupted()) {
+        lcores_store_row(goals, "set");
     }
     if (!machine_interrupted()) {
-        instructions_row(goals);
-        lcores_row(goals, "get");
-        lcores_row(goals, "set");
+        lcores_socket_row(goals);
     }
+    goal_later(goals, "two lcores writing one large object, against one lcore", "large objects");
 }
