@@ -30,11 +30,11 @@ page_claim(struct memory_page *page)
 
 /* Take a populated page for a class; its block 0 is the caller's. */
 static void *
-page_open(struct memory *memory, uint32_t class_index, bool reserve)
+page_open(struct memory *memory, uint32_t class_index, enum memory_need need)
 {
     struct memory_class *class = &memory->classes[class_index];
     uint32_t limit = load_relaxed(&memory->pages_limit);
-    uint32_t kept = reserve ? 0 : load_relaxed(&memory->pages_reserve);
+    uint32_t kept = need == MEMORY_SHRINK ? 0 : load_relaxed(&memory->pages_reserve);
 
     if (add_relaxed(&memory->pages_used, 1) + kept >= limit) {
         sub_relaxed(&memory->pages_used, 1);
@@ -82,14 +82,27 @@ page_unlist(struct memory_class *class, uint64_t head)
     memory_stack_push(&class->stack, index);
 }
 
+/* While a page of the reserve is out, what is left of it is not for growth: its slabs never are, for every small class
+ * may need one; blocks of other classes are until so much is in use as the limit allows. */
+static bool
+reserve_forbids(const struct memory *memory, uint32_t class_index)
+{
+    bool used =
+        load_relaxed(&memory->pages_used) + load_relaxed(&memory->pages_reserve) > load_relaxed(&memory->pages_limit);
+    return used && (class_index == MEMORY_SLAB_CLASS || load_relaxed(&memory->over_limit));
+}
+
 void *
-memory_page_take(struct memory *memory, uint32_t class_index, bool reserve)
+memory_page_take(struct memory *memory, uint32_t class_index, enum memory_need need)
 {
     struct memory_class *class = &memory->classes[class_index];
+    if (UNLIKELY(need == MEMORY_GROWTH && reserve_forbids(memory, class_index))) {
+        return NULL;
+    }
     for (int try = 0; try < MEMORY_TRIES; try++) {
         uint64_t head = load_acquire(&class->stack.head);
         if ((uint32_t)head == MEMORY_NONE) {
-            return page_open(memory, class_index, reserve);
+            return page_open(memory, class_index, need);
         }
         struct memory_page *page = &memory->pages[(uint32_t)head];
         uint64_t word = load_acquire(&page->span.word);
@@ -176,7 +189,7 @@ memory_slab_give(struct memory *memory, uint32_t class_index, void *first, void 
 
 /* All free blocks of a listed slab, or a new slab. */
 static bool
-slab_take(struct memory *memory, uint32_t class_index, struct memory_magazine *magazine, bool reserve)
+slab_take(struct memory *memory, uint32_t class_index, struct memory_magazine *magazine, enum memory_need need)
 {
     struct memory_class *class = &memory->classes[class_index];
     uint32_t index = memory_stack_pop(&class->stack);
@@ -193,7 +206,7 @@ slab_take(struct memory *memory, uint32_t class_index, struct memory_magazine *m
         magazine->chain = slab_base(memory, index) + (head - 1) * class->bytes;
         return true;
     }
-    uint8_t *base = memory_page_take(memory, MEMORY_SLAB_CLASS, reserve);
+    uint8_t *base = memory_page_take(memory, MEMORY_SLAB_CLASS, need);
     if (base == NULL) {
         return false;
     }
@@ -229,7 +242,7 @@ magazine_take(struct memory_magazine *magazine, uint32_t class_bytes)
 }
 
 static bool
-magazine_refill(struct memory_cache *cache, uint32_t class_index, bool reserve)
+magazine_refill(struct memory_cache *cache, uint32_t class_index, enum memory_need need)
 {
     struct memory *memory = cache->memory;
     struct memory_class *class = &memory->classes[class_index];
@@ -245,7 +258,7 @@ magazine_refill(struct memory_cache *cache, uint32_t class_index, bool reserve)
             }
         }
     }
-    return slab_take(memory, class_index, &cache->magazines[class_index], reserve);
+    return slab_take(memory, class_index, &cache->magazines[class_index], need);
 }
 
 /* The older half of a full magazine goes to the depot, or home when the depot is full. */
@@ -276,34 +289,34 @@ magazine_spill(struct memory_cache *cache, uint32_t class_index)
 }
 
 static void *
-cache_refused(struct memory_cache *cache, bool for_ever, bool reserve)
+cache_refused(struct memory_cache *cache, bool for_ever, enum memory_need need)
 {
     /* Who may use the reserve waits: others who do give back more than they took. */
-    for_ever = for_ever || (!reserve && load_relaxed(&cache->memory->exhausted));
+    for_ever = for_ever || (need == MEMORY_GROWTH && load_relaxed(&cache->memory->exhausted));
     cache->refusal = for_ever ? MEMORY_AT_LIMIT : MEMORY_NO_PAGE;
     counter_add(&cache->page_misses, 1);
     return NULL;
 }
 
 static inline void *
-cache_take(struct memory_cache *cache, size_t bytes, bool reserve)
+cache_take(struct memory_cache *cache, size_t bytes, enum memory_need need)
 {
     if (UNLIKELY(bytes > MEMORY_BLOCK_MAX)) {
-        return cache_refused(cache, true, reserve);
+        return cache_refused(cache, true, need);
     }
     uint32_t class_index = memory_class(bytes), class_bytes = cache->memory->classes[class_index].bytes;
     void *block;
     if (class_index < MEMORY_SMALL_CLASSES) {
         struct memory_magazine *magazine = &cache->magazines[class_index];
         block = magazine_take(magazine, class_bytes);
-        if (UNLIKELY(block == NULL) && magazine_refill(cache, class_index, reserve)) {
+        if (UNLIKELY(block == NULL) && magazine_refill(cache, class_index, need)) {
             block = magazine_take(magazine, class_bytes);
         }
     } else {
-        block = memory_page_take(cache->memory, class_index, reserve);
+        block = memory_page_take(cache->memory, class_index, need);
     }
     if (UNLIKELY(block == NULL)) {
-        return cache_refused(cache, false, reserve);
+        return cache_refused(cache, false, need);
     }
     memory_claim(block, bytes);
     counter_add(&cache->taken_bytes, class_bytes);
@@ -313,13 +326,19 @@ cache_take(struct memory_cache *cache, size_t bytes, bool reserve)
 void *
 memory_take(struct memory_cache *cache, size_t bytes)
 {
-    return cache_take(cache, bytes, false);
+    return cache_take(cache, bytes, MEMORY_GROWTH);
 }
 
 void *
 memory_take_reserve(struct memory_cache *cache, size_t bytes)
 {
-    return cache_take(cache, bytes, true);
+    return cache_take(cache, bytes, MEMORY_SHRINK);
+}
+
+void *
+memory_take_move(struct memory_cache *cache, size_t bytes)
+{
+    return cache_take(cache, bytes, MEMORY_MOVE);
 }
 
 void

@@ -35,9 +35,11 @@ void memory_give(struct memory_cache *cache, void *block, size_t bytes);
 /* As memory_give(), past the member's magazine when the block lies in a page that is being emptied. */
 void memory_give_home(struct memory_cache *cache, void *block, size_t bytes);
 
-/* As memory_take(), from the pages kept back for what must work when memory is full: commands that shrink, rebuilding
- * the index, a session's first buffer. */
+/* As memory_take(), from the pages kept back for what must work when memory is full: commands that shrink, and
+ * rebuilding the index. While such a page is out, its slabs are for nobody else. */
 void *memory_take_reserve(struct memory_cache *cache, size_t bytes);
+/* As memory_take(), for a copy whose original goes: those slabs too. */
+void *memory_take_move(struct memory_cache *cache, size_t bytes);
 
 /* Why the cache's last take answered NULL. MEMORY_AT_LIMIT only after the management core found nothing to free, and
  * never of a take from the reserve. */

@@ -225,8 +225,15 @@ uint64_t memory_misses(const struct memory *memory);
 bool memory_empty_helps(const struct memory *memory);
 bool memory_empty_depot(struct memory *memory, uint32_t class_index);
 
+/* What a block is for. */
+enum memory_need {
+    MEMORY_GROWTH,
+    MEMORY_MOVE,   /* a copy whose original goes */
+    MEMORY_SHRINK, /* and what else must work when memory is full */
+};
+
 /* Between memory.c and memory_boot.c. `first` .. `last` are `count` linked blocks of one slab. */
-void *memory_page_take(struct memory *memory, uint32_t class_index, bool reserve);
+void *memory_page_take(struct memory *memory, uint32_t class_index, enum memory_need need);
 void memory_page_give(struct memory *memory, uint32_t class_index, void *block);
 void memory_slab_give(struct memory *memory, uint32_t class_index, void *first, void *last, uint32_t count);
 /* Up to `budget` of a member's free blocks of one class go home; false: none is left. */

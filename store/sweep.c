@@ -78,7 +78,7 @@ static void *
 sweep_take_elsewhere(struct store_member *member, size_t bytes)
 {
     for (uint32_t try = 0; try < SWEEP_MOVE_TRIES; try++) {
-        void *block = memory_take(member->cache, bytes);
+        void *block = memory_take_move(member->cache, bytes);
         if (block == NULL || !memory_is_emptying(member->store->memory, block)) {
             return block;
         }

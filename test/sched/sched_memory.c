@@ -44,6 +44,12 @@ memory_take_reserve(struct memory_cache *cache, size_t bytes)
     return sched_take(bytes);
 }
 
+void *
+memory_take_move(struct memory_cache *cache, size_t bytes)
+{
+    return sched_take(bytes);
+}
+
 void
 memory_give(struct memory_cache *cache, void *block, size_t bytes)
 {

@@ -194,6 +194,57 @@ the_limit_is_a_cap_on_resident_bytes_and_the_reserve_goes_to_commands_that_shrin
     shut();
 }
 
+/* The management core is away from some moment on, as on a machine with too little CPU. */
+static void
+what_is_left_of_a_page_of_the_reserve_is_not_for_growth(void)
+{
+    open_with(64 * MIB, 64 * MIB, 64 * MIB);
+    static void *blocks[100000];
+    uint32_t count = 0, shrunk = 0;
+    for (uint32_t i = 0; i < 64; i++) {
+        memory_manage(memory);
+    }
+    while ((blocks[count] = memory_take(cache, 1000)) != NULL) {
+        count++;
+    }
+    CU_ASSERT(count > 50000);
+    uint32_t full = count;
+    for (size_t bytes = 16; bytes <= MEMORY_SMALL_MAX; bytes = memory_class_bytes(bytes) + 1) {
+        void *block = memory_take_reserve(cache, bytes);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(block);
+        memcpy(block, &bytes, sizeof(bytes));
+        blocks[count++] = block;
+        shrunk++;
+        while ((blocks[count] = memory_take(cache, bytes)) != NULL) { /* of the same slab, ... */
+            memcpy(blocks[count++], &bytes, sizeof(bytes));
+        }
+        CU_ASSERT_PTR_NULL(memory_take(cache, 1000)); /* ... but none of another */
+        CU_ASSERT_PTR_NULL(memory_take(cache, 60 * KIB));
+    }
+    CU_ASSERT_EQUAL(shrunk, MEMORY_SMALL_CLASSES); /* two pages of slabs, of three */
+    void *moved = memory_take_move(cache, 1000);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(moved);
+    memory_give(cache, moved, 1000);
+    for (uint32_t i = 0; i < count; i++) {
+        size_t bytes = 1000;
+        if (i >= full) {
+            memcpy(&bytes, blocks[i], sizeof(bytes));
+        }
+        memory_give(cache, blocks[i], bytes);
+    }
+    for (uint32_t i = 0; i < 20000; i++) {
+        memory_trim(cache);
+        memory_manage(memory);
+    }
+    CU_ASSERT_EQUAL(stats_now().used_bytes, 0);
+    uint32_t again = fill(1000, blocks, ARRAY_COUNT(blocks), false);
+    CU_ASSERT(again > full - full / 16); /* but for what magazines of other classes keep */
+    for (uint32_t i = 0; i < again; i++) {
+        memory_give(cache, blocks[i], 1000);
+    }
+    shut();
+}
+
 static void
 what_one_class_gave_back_serves_another(void)
 {
@@ -315,6 +366,7 @@ main(void)
     CU_ADD_TEST(suite, memory_does_not_drift_from_a_member_that_takes_to_one_that_gives);
     CU_ADD_TEST(suite, without_a_populated_page_a_take_is_refused_and_the_management_core_helps);
     CU_ADD_TEST(suite, the_limit_is_a_cap_on_resident_bytes_and_the_reserve_goes_to_commands_that_shrink);
+    CU_ADD_TEST(suite, what_is_left_of_a_page_of_the_reserve_is_not_for_growth);
     CU_ADD_TEST(suite, what_one_class_gave_back_serves_another);
     CU_ADD_TEST(suite, pages_beyond_the_need_go_back_to_the_system_and_come_again);
     CU_ADD_TEST(suite, a_lowered_limit_refuses_at_once_and_returns_free_pages);
