@@ -6,7 +6,7 @@
 #include "dataplane/hot_keys.h"
 
 #define OUTPUT_BUDGET_BYTES (1 * MIB) /* of a burst's replies: beyond, no further session has its turn */
-#define RETRY_MS            1000      /* a request that cannot run comes again for so long */
+#define RETRY_MS            15000 /* a request that cannot run comes again for so long: pages are emptied meanwhile */
 
 /* ---- refusals ---- */
 
@@ -133,7 +133,8 @@ mend_reply(const struct request *request, struct session *session, enum exec_res
     struct lcore *lcore = session->lcore;
     struct reply *reply = &session->reply;
     struct sink *sink = &session->out.sink;
-    bool starved = sink->failed && session->out.starved;
+    bool too_long = sink_offset(sink) - reply->start > LIMIT_REPLY_BYTES;
+    bool starved = sink->failed && session->out.starved && !too_long;
 
     if (starved && is_repeatable(request->command)) {
         result = EXEC_RETRY;
@@ -147,7 +148,7 @@ mend_reply(const struct request *request, struct session *session, enum exec_res
     if (result == EXEC_RETRY) {
         answer_given_up(session, lcore, starved);
         result = EXEC_DONE;
-    } else if (!sink->failed) {
+    } else if (!sink->failed || too_long) {
         reply_restart(reply);
         reply_error(reply, ERROR_TOO_LONG);
         reply_end(reply);

@@ -22,6 +22,8 @@
     X(closed_output_limit, "closed_output_limit", "sessions", "sessions closed above the hard output limit")           \
     X(closed_slow_consumer, "closed_slow_consumer", "sessions", "subscribers closed because they did not read")        \
     X(closed_no_memory, "closed_no_memory", "sessions", "sessions closed: no memory for their bytes for a while")      \
+    X(closed_hindering, "closed_hindering", "sessions",                                                                \
+      "sessions closed: they stood still with buffers that others waited for while memory was full")                   \
     X(closed_timeout, "closed_timeout", "sessions", "sessions closed idle or unauthenticated for too long")            \
     X(auth_failures, "auth_failures", "attempts", "AUTH with a wrong user or password")                                \
     X(published, "published", "messages", "PUBLISH commands")                                                          \

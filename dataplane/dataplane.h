@@ -23,6 +23,7 @@ struct dataplane {
     bool trusts_cycles; /* the kernel's clock source is the cycle counter */
     struct clock clock;
     struct dataplane_live live;
+    struct stream_hoard hoard;
     _Atomic uint32_t sessions; /* all lcores: limits.clients; relaxed add/sub */
 };
 

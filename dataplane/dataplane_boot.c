@@ -226,6 +226,8 @@ lcore_begin(struct lcore *lcore)
         return -ENOMEM;
     }
     lcore->memory = store_memory(lcore->store);
+    stream_reserve_init(&lcore->reserve, lcore->memory, &lcore->dataplane->hoard,
+                        lcore->settings->memory_limit / STREAM_SHARE / lcore->dataplane->lcore_count);
     lcore->tid = gettid();
     store_release(&lcore->state, LCORE_RUN); /* pairs with the acquire in dataplane_start() */
     return 0;
@@ -234,6 +236,7 @@ lcore_begin(struct lcore *lcore)
 void
 lcore_end(struct lcore *lcore)
 {
+    stream_reserve_fini(&lcore->reserve);
     store_leave(lcore->store);
     lcore->store = NULL;
     store_release(&lcore->state, LCORE_STOPPED); /* pairs with the acquire in dataplane_stopped() */

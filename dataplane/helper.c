@@ -135,6 +135,7 @@ helper_turn(struct helper *helper)
     }
     store_quiesce(helper->store); /* every borrowed record pointer dies here */
     memory_trim(helper->memory);
+    stream_reserve_fill(&helper->reserve);
     return turn;
 }
 

@@ -34,6 +34,7 @@ struct helper {
     struct dataplane *dataplane;
     struct store_member *store;
     struct memory_cache *memory;
+    struct stream_reserve reserve; /* for answers while memory is full */
     pid_t tid;
     int64_t now_ms;
     uint32_t next_lcore; /* whose ring is looked at first */

@@ -97,6 +97,7 @@ helper_begin(struct helper *helper)
         return -ENOMEM;
     }
     helper->memory = store_memory(helper->store);
+    stream_reserve_init(&helper->reserve, helper->memory, NULL, dataplane->settings->memory_limit / STREAM_SHARE);
     helper->tid = gettid();
     store_release(&helper->state, HELPER_WORKING); /* pairs with the acquire in helper_start() */
     return 0;
@@ -111,6 +112,7 @@ helper_end(struct helper *helper)
         helper_keys_end(helper);
         job->later = NULL;
     }
+    stream_reserve_fini(&helper->reserve);
     store_leave(helper->store);
     helper->store = NULL;
     store_release(&helper->state, HELPER_STOPPED);

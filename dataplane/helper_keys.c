@@ -15,8 +15,8 @@ helper_keys_begin(struct helper *helper)
     struct helper_job *job = &helper->job;
     job->is_walking = true;
     job->cursor = job->left = 0;
-    stream_out_init(&job->keys, helper->memory, LIMIT_REPLY_BYTES);
-    stream_out_init(&job->later->out, helper->memory, LIMIT_REPLY_BYTES);
+    stream_out_init(&job->keys, helper->memory, &helper->reserve, LIMIT_REPLY_BYTES);
+    stream_out_init(&job->later->out, helper->memory, &helper->reserve, LIMIT_REPLY_BYTES);
     bool good = glob_open(job->pattern, job->later->args[0], false);
     assert(good); /* exec_keys() looked */
     (void)good;

@@ -7,7 +7,7 @@
 static void
 later_give(struct lcore *lcore, struct later *later)
 {
-    memory_give(lcore->memory, later, sizeof(*later));
+    stream_block_give(&lcore->reserve, later, later->block_bytes);
 }
 
 /* The request's arguments, copied: the receive buffer does not outlive the burst. False: too many or too long. */
@@ -42,12 +42,18 @@ later_ask(struct exec *exec, enum later_kind kind, uint32_t to)
     if (to != lcore->index && mail_room(lcore->mail_out[to]) <= ANSWERS_ROOM) {
         return EXEC_RETRY;
     }
-    struct later *later = stream_take(lcore->memory, sizeof(*later), 0);
+    uint32_t block_bytes = sizeof(struct later);
+    struct later *later = memory_take(lcore->memory, block_bytes);
+    if (UNLIKELY(later == NULL)) {
+        block_bytes = STREAM_BLOCK_BYTES;
+        later = stream_block_take(&lcore->reserve, STREAM_FOR_REPLY);
+    }
     if (later == NULL) {
         return EXEC_RETRY;
     }
     *later = (struct later){
         .kind = kind,
+        .block_bytes = block_bytes,
         .from = lcore->index,
         .session_id = session->id,
         .wire = session->wire,
@@ -165,6 +171,7 @@ later_finish(struct lcore *lcore, struct later *later)
         return;
     }
     later->out.memory = lcore->memory;
+    later->out.reserve = &lcore->reserve;
     stream_out_fini(&later->out);
     if (later->answer_big != NULL) {
         later_release(lcore, later); /* its memory is the management core's; the struct comes back empty */

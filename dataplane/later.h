@@ -26,8 +26,9 @@ enum later_kind {
 
 struct later {
     enum later_kind kind;
-    uint32_t from;       /* asking lcore */
-    uint64_t session_id; /* 0 once the answer was written, or dropped */
+    uint32_t block_bytes; /* of the memory it lies in */
+    uint32_t from;        /* asking lcore */
+    uint64_t session_id;  /* 0 once the answer was written, or dropped */
     enum wire wire;
     uint64_t correlation;
     uint32_t user;

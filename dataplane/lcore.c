@@ -141,6 +141,7 @@ static void
 lcore_tick(struct lcore *lcore)
 {
     hot_keys_tick(lcore);
+    stream_reserve_fill(&lcore->reserve);
     for (uint32_t i = 0; i < lcore->port_count; i++) {
         lcore->ports[i]->ops->tick(lcore->ports[i]);
     }

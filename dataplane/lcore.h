@@ -70,6 +70,7 @@ struct lcore {
 
     struct store_member *store;
     struct memory_cache *memory;
+    struct stream_reserve reserve;       /* what its sessions keep for when memory is full */
     struct port *ports[LIMIT_PORTS + 1]; /* the socket port, then those of the settings: fabric first */
     uint32_t port_count;
     struct port *socket_port;

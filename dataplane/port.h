@@ -39,6 +39,7 @@ struct port {
     struct lcore *lcore;
     struct session *dirty; /* head of the dirty list */
     uint32_t index;        /* of this port in the lcore and in the settings */
+    bool scarce;           /* few receive slots are left: as of the last tick */
     bool makes_calls;      /* polling it makes system calls: polling.h says how often that is done */
     /* of polling.c */
     uint64_t active_cycles; /* the turn of its last event */

@@ -90,7 +90,7 @@ ethernet_accepted(void *context, struct ethernet_connection *connection, const s
 {
     struct ethernet_port *port = context;
     struct lcore *lcore = port->port.lcore;
-    struct ethernet_session *ethernet = stream_take(lcore->memory, sizeof(*ethernet), 0);
+    struct ethernet_session *ethernet = stream_door_take(&lcore->reserve);
 
     if (ethernet == NULL) {
         counter_add(&lcore->counters->sessions_refused, 1);
@@ -98,7 +98,7 @@ ethernet_accepted(void *context, struct ethernet_connection *connection, const s
     }
     memset(ethernet, 0, sizeof(*ethernet));
     if (load_relaxed(&lcore->state) == LCORE_DRAIN || !session_open(&ethernet->session, lcore, &port->port)) {
-        memory_give(lcore->memory, ethernet, sizeof(*ethernet));
+        stream_door_give(&lcore->reserve, ethernet);
         return NULL;
     }
     ethernet->connection = connection;
@@ -222,6 +222,9 @@ deliver_into_room(struct ethernet_port *port, struct ethernet_session *ethernet)
 
     if (into == NULL) {
         return false;
+    }
+    if (room == 0) {
+        return true; /* the frames wait */
     }
     while (ethernet->frames != NULL && copied < room) {
         struct ethernet_frame *frame = ethernet->frames;
@@ -364,7 +367,7 @@ ethernet_session_close(struct port *base, struct session *session)
     if (ethernet->connection != NULL) {
         port->ops->release(ethernet->connection);
     }
-    memory_give(lcore->memory, ethernet, sizeof(*ethernet));
+    stream_door_give(&lcore->reserve, ethernet);
 }
 
 static void

@@ -93,6 +93,10 @@ read_once(struct socket_port *port, struct socket_session *socket)
     size_t room;
     uint8_t *slot = NULL;
     uint8_t *into = session_receive_room(session, &room);
+    if (into != NULL && room == 0) {
+        mark_readable(port, socket);
+        return 0;
+    }
     if (into == NULL) {
         slot = into = port->free_slots[--port->free_count];
         room = SOCKET_SLOT_BYTES;
@@ -291,12 +295,13 @@ socket_session_close(struct port *base, struct session *session)
     if (socket->held != NULL) {
         slot_give(port, socket->held);
     }
-    memory_give(lcore->memory, socket, sizeof(*socket));
+    stream_door_give(&lcore->reserve, socket);
 }
 
 static void
 socket_tick(struct port *base)
 {
+    base->scarce = socket_port_of(base)->free_count < SOCKET_SLOTS / 4;
 }
 
 static int

@@ -77,8 +77,7 @@ void
 port_socket_adopt(struct lcore *lcore, int fd, uint32_t flags)
 {
     struct socket_port *port = socket_port_of(lcore->socket_port);
-    struct socket_session *socket =
-        stream_take(lcore->memory, sizeof(*socket), 0); /* an operator gets in at the limit */
+    struct socket_session *socket = stream_door_take(&lcore->reserve);
     if (socket == NULL) {
         counter_add(&lcore->counters->sessions_refused, 1);
         close(fd);
@@ -87,7 +86,7 @@ port_socket_adopt(struct lcore *lcore, int fd, uint32_t flags)
     memset(socket, 0, sizeof(*socket));
     socket->fd = fd;
     if (load_relaxed(&lcore->state) == LCORE_DRAIN || !session_open(&socket->session, lcore, &port->port)) {
-        memory_give(lcore->memory, socket, sizeof(*socket));
+        stream_door_give(&lcore->reserve, socket);
         close(fd);
         return;
     }

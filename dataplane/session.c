@@ -161,7 +161,7 @@ session_open(struct session *session, struct lcore *lcore, struct port *port)
     session->last_command = -1;
     session->flags |= lcore->settings->user_count == 0 ? SESSION_AUTHENTICATED : 0; /* nobody to be */
     session->opened_ms = session->active_ms = lcore->now_ms;
-    stream_out_init(&session->out, lcore->memory, LIMIT_OUTPUT_HARD_BYTES);
+    stream_out_init(&session->out, lcore->memory, &lcore->reserve, LIMIT_OUTPUT_HARD_BYTES);
     session_enter(session);
 
     lcore->session_count++;
@@ -179,15 +179,27 @@ spans_give(struct session *session)
     }
 }
 
+/* What `in` owned, wherever it came from. */
+static void
+own_drop(struct session *session, const struct stream_in *in)
+{
+    struct stream_reserve *reserve = &session->lcore->reserve;
+    if (in->hoards) {
+        reserve->hoard->page = in->own;
+        stream_hoard_release(&reserve->hoard->request);
+    } else if (in->own != NULL) {
+        stream_block_give(reserve, in->own, in->own_room);
+    }
+}
+
 static void
 own_give(struct session *session)
 {
     struct stream_in *in = &session->in;
-    if (in->own != NULL) {
-        memory_give(session->lcore->memory, in->own, in->own_room);
-        in->own = NULL;
-        in->own_room = 0;
-    }
+    own_drop(session, in);
+    in->own = NULL;
+    in->own_room = 0;
+    in->hoards = false;
 }
 
 void
@@ -267,7 +279,8 @@ static void
 session_refuse_input(struct session *session)
 {
     counter_add(&session->lcore->counters->closed_no_memory, 1);
-    if (!(session->flags & SESSION_SAW_MAGIC)) {
+    if (!(session->flags & SESSION_SAW_MAGIC) ||
+        (session->flags & SESSION_PARKED)) { /* parked: another answer is due */
         session_kill(session);
         return;
     }
@@ -281,29 +294,70 @@ session_refuse_input(struct session *session)
     }
 }
 
-/* Leftovers at the front of the session's own buffer, with room for `bytes` in all. Grows, never shrinks; at least to
- * twice its size, because a port may bring a request in small pieces. */
+/* A buffer for `wish` bytes, at least `bytes` when memory is full. The old one is still the caller's. False: none at
+ * this moment. */
+static bool
+own_take(struct session *session, size_t bytes, size_t wish)
+{
+    struct stream_in *in = &session->in;
+    struct lcore *lcore = session->lcore;
+    struct stream_hoard *hoard = lcore->reserve.hoard;
+    size_t room = MIN(memory_class_bytes(MAX(wish, OWN_BYTES_MIN)), (size_t)MEMORY_BLOCK_MAX);
+    uint8_t *block = memory_take(lcore->memory, room);
+    bool hoards = false;
+
+    if (UNLIKELY(block == NULL) && bytes <= STREAM_BLOCK_BYTES) {
+        room = STREAM_BLOCK_BYTES;
+        block = stream_block_take(&lcore->reserve, STREAM_FOR_REQUEST);
+    }
+    if (UNLIKELY(block == NULL) && hoard != NULL && !in->hoards && session_is_authenticated(session) &&
+        stream_hoard_claim(&hoard->request, in)) {
+        room = STREAM_PAGE_BYTES;
+        block = hoard->page;
+        hoard->page = NULL;
+        hoards = block != NULL;
+        if (!hoards) {
+            stream_hoard_release(&hoard->request);
+        }
+    }
+    if (block == NULL) {
+        return false;
+    }
+    in->own = block;
+    in->own_room = room;
+    in->hoards = hoards;
+    return true;
+}
+
+/* It found no memory for what came. What it is owed comes first; but while receive slots run short, none is lent to
+ * who can do nothing with it. */
+static void
+own_starve(struct session *session)
+{
+    bool scarce = session->in.slot != NULL && session->port->scarce;
+    bool owed = (session->flags & (SESSION_PARKED | SESSION_RETRY)) != 0 || stream_out_pending(&session->out) > 0;
+    bool patient = session_may_starve(session);
+    if (scarce ? session->lcore->now_ms - session->starved_since_ms >= SESSION_SCARCE_MS : !patient && !owed) {
+        session_refuse_input(session);
+    }
+}
+
+/* Leftovers at the front of the session's own buffer, with room for `bytes` in all. Grows, at least to twice its size,
+ * because a port may bring a request in small pieces; shrinks only from the hoard's page, which others may want. */
 static bool
 own_hold(struct session *session, size_t bytes)
 {
     struct stream_in *in = &session->in;
+    struct stream_in before = *in;
     size_t left = in->bytes - in->taken;
-    uint8_t *old = in->own;
-    size_t old_room = in->own_room;
+    bool fits = in->own != NULL && in->own_room >= bytes;
+    bool shrinks = in->hoards && bytes <= STREAM_BLOCK_BYTES;
 
-    if (old == NULL || old_room < bytes) {
-        size_t room = MIN(memory_class_bytes(MAX(MAX(bytes, 2 * old_room), OWN_BYTES_MIN)), (size_t)MEMORY_BLOCK_MAX);
-        uint8_t *block = stream_take(session->lcore->memory, room, 0);
-        if (block == NULL) {
-            if (!session_may_starve(session)) {
-                session_refuse_input(session);
-            }
-            return false;
-        }
-        session->starved_since_ms = 0;
-        in->own = block;
-        in->own_room = room;
+    if ((!fits || shrinks) && !own_take(session, bytes, shrinks ? bytes : MAX(bytes, 2 * in->own_room)) && !fits) {
+        own_starve(session);
+        return false;
     }
+    session->starved_since_ms = 0;
     if (left > 0) {
         memmove(in->own, in->view + in->taken, left);
     }
@@ -311,8 +365,8 @@ own_hold(struct session *session, size_t bytes)
     in->view = in->own;
     in->bytes = left;
     in->taken = 0;
-    if (old != NULL && old != in->own) {
-        memory_give(session->lcore->memory, old, old_room);
+    if (before.own != NULL && before.own != in->own) {
+        own_drop(session, &before);
     }
     return true;
 }
@@ -358,15 +412,18 @@ session_receive_room(struct session *session, size_t *room)
 {
     struct stream_in *in = &session->in;
     size_t left = in->bytes - in->taken;
+    bool large = session->wanted > left + OWN_BYTES_MIN;
+    bool kept = in->own_room == STREAM_BLOCK_BYTES && in->view == in->own;
     *room = 0;
-    if (left == 0 || session->wanted <= left + OWN_BYTES_MIN || in->slot != NULL) {
+    if (left == 0 || in->slot != NULL || !(large || kept)) {
         return NULL;
     }
-    if (!own_hold(session, MIN(session->wanted, LIMIT_REQUEST_BYTES + 1))) {
-        return NULL;
+    /* A kept block is filled to its end before anything larger is asked for. */
+    size_t hold = kept && left < in->own_room ? left + 1 : MAX(session->wanted, left + OWN_BYTES_MIN);
+    if (own_hold(session, MIN(hold, LIMIT_REQUEST_BYTES + 1))) {
+        *room = in->own_room - in->bytes;
     }
-    *room = in->own_room - in->bytes;
-    return in->own + in->bytes;
+    return in->view + in->bytes;
 }
 
 void
@@ -498,6 +555,44 @@ session_set_wire(struct session *session, enum wire wire)
 
 /* ---- time ---- */
 
+/* Whether others wait for what it has of the reserve, since when it has it, and since when its peer stands still. */
+static void
+hold_look(struct session_hold *hold, bool wanted, uint64_t offset, int64_t now_ms)
+{
+    if (!wanted || hold->since_ms == 0) {
+        hold->since_ms = hold->moved_ms = now_ms;
+    } else if (offset != hold->offset) {
+        hold->moved_ms = now_ms;
+    }
+    hold->offset = offset;
+}
+
+static bool
+hold_is_over(const struct session_hold *hold, int64_t now_ms)
+{
+    return now_ms - hold->moved_ms >= SESSION_STUCK_MS || now_ms - hold->since_ms >= SESSION_HOLD_MS;
+}
+
+/* Its peer does not read, or does not finish a request, with buffers that others wait for. */
+static bool
+session_hinders(struct session *session)
+{
+    struct lcore *lcore = session->lcore;
+    struct stream_reserve *reserve = &lcore->reserve;
+    const struct stream_in *in = &session->in;
+    const struct stream_out *out = &session->out;
+    bool half = in->taken < in->bytes && session->starved_since_ms == 0 && session->retry_since_ms == 0 &&
+                !(session->flags & (SESSION_READY | SESSION_PARKED | SESSION_FULL));
+    bool request_wanted = half && ((in->own_room == STREAM_BLOCK_BYTES && reserve->wanted) ||
+                                   (in->hoards && load_relaxed(&reserve->hoard->request.wanted)));
+    bool reply_wanted =
+        out->kept_chunks > 0 && (reserve->wanted || (out->hoards && load_relaxed(&reserve->hoard->reply.wanted)));
+
+    hold_look(&session->request_hold, request_wanted, session->rx_bytes, lcore->now_ms);
+    hold_look(&session->reply_hold, reply_wanted, out->acknowledged, lcore->now_ms);
+    return hold_is_over(&session->request_hold, lcore->now_ms) || hold_is_over(&session->reply_hold, lcore->now_ms);
+}
+
 void
 session_sweep(struct session *session)
 {
@@ -505,8 +600,11 @@ session_sweep(struct session *session)
     const struct dataplane_live *live = &lcore->dataplane->live;
     int64_t idle_ms = lcore->now_ms - session->active_ms, idle_timeout_ms = load_relaxed(&live->idle_timeout_ms);
 
-    if (session->soft_since_ms != 0 &&
-        lcore->now_ms - session->soft_since_ms >= load_relaxed(&live->slow_consumer_ms)) {
+    if (session_hinders(session)) {
+        counter_add(&lcore->counters->closed_hindering, 1);
+        session_kill(session);
+    } else if (session->soft_since_ms != 0 &&
+               lcore->now_ms - session->soft_since_ms >= load_relaxed(&live->slow_consumer_ms)) {
         counter_add(&lcore->counters->closed_slow_consumer, 1);
         session_kill(session);
     } else if ((session->flags & SESSION_CLOSING) && idle_ms > CLOSING_MS) {

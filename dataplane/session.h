@@ -34,6 +34,12 @@ enum session_flag {
     SESSION_REWOUND = 1 << 12,      /* an entry of this burst was put back: those after it too */
 };
 
+/* What a session has of the reserve while others wait for it; written by session_sweep(). */
+struct session_hold {
+    int64_t since_ms, moved_ms;
+    uint64_t offset; /* of the stream, when last looked at */
+};
+
 /* Text fields of CLIENT SETNAME and SETINFO are printable ASCII without spaces, cut never: too long is an error. */
 struct session {
     struct lcore *lcore;
@@ -64,8 +70,9 @@ struct session {
     int64_t opened_ms, active_ms;
     int64_t starved_since_ms; /* finds no memory for a request or a reply since; 0: it does */
     int64_t retry_since_ms;   /* the request at hand could not run since; 0: it could */
-    int64_t soft_since_ms;    /* subscriber above the slow-consumer soft limit since; 0: not */
-    struct later *later;      /* asked and not yet answered; NULL: none */
+    struct session_hold request_hold, reply_hold;
+    int64_t soft_since_ms; /* subscriber above the slow-consumer soft limit since; 0: not */
+    struct later *later;   /* asked and not yet answered; NULL: none */
     uint64_t requests, rx_bytes;
     uint64_t polled_cycles;   /* when the bytes being decoded were polled: start of residence */
     int16_t last_command;     /* enum command_id or -1 */
@@ -88,8 +95,9 @@ bool session_open(struct session *session, struct lcore *lcore, struct port *por
  * False: no memory; nothing was taken, offer the same bytes again next turn. */
 bool session_receive(struct session *session, uint8_t *data, size_t bytes, void *slot);
 
-/* Room in the session's own buffer to receive into directly when a large request is incomplete; 0 bytes when there is
- * none. Follow with session_received(). */
+/* Room in the session's own buffer to receive into directly, when a large request is incomplete or memory is full.
+ * Follow with session_received(). NULL: the bytes come in a slot. 0 bytes of room: no memory, they stay where they are.
+ */
 uint8_t *session_receive_room(struct session *session, size_t *room);
 void session_received(struct session *session, size_t bytes);
 
@@ -103,9 +111,12 @@ session_is_choked(const struct session *session)
 }
 
 /* No memory at this moment. True while it is worth another turn; after SESSION_STARVED_MS false: give up, tell the
- * client. */
+ * client. While memory is full that is longer than others may stand in its way: SESSION_HOLD_MS. */
 bool session_may_starve(struct session *session);
-#define SESSION_STARVED_MS 100
+#define SESSION_STARVED_MS 15000
+#define SESSION_SCARCE_MS  100   /* the same for who keeps a receive slot, while the port runs out of them */
+#define SESSION_STUCK_MS   2000  /* with buffers that others wait for, and no byte moved: closed */
+#define SESSION_HOLD_MS    10000 /* with buffers that others wait for, however fast: closed */
 
 /* Call after stream_out_acknowledge(): lifts SESSION_FULL, lets a closing session go. */
 void session_output_shrank(struct session *session);

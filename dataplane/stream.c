@@ -2,16 +2,6 @@
 #include "config/limits.h"
 #include <sys/uio.h>
 
-void *
-stream_take(struct memory_cache *memory, size_t bytes, uint64_t held_bytes)
-{
-    void *block = memory_take(memory, bytes);
-    if (UNLIKELY(block == NULL) && held_bytes + bytes <= STREAM_RESERVE_BYTES) {
-        block = memory_take_reserve(memory, bytes);
-    }
-    return block;
-}
-
 static struct stream_out *
 out_of(struct sink *sink)
 {
@@ -35,10 +25,66 @@ sink_stand_nowhere(struct stream_out *out, uint64_t offset)
     out->sink.chunk_offset = offset;
 }
 
+/* ---- chunks that are kept blocks ---- */
+
+static bool
+chunk_is_kept(const struct stream_out *out, const struct stream_chunk *chunk)
+{
+    return out->reserve != NULL && sizeof(*chunk) + chunk->room == STREAM_BLOCK_BYTES;
+}
+
+/* What is each one's from the reserve, the rest from the hoard. */
+static void *
+kept_take(struct stream_out *out)
+{
+    struct stream_reserve *reserve = out->reserve;
+    void *block = NULL;
+    if (reserve == NULL) {
+        return NULL;
+    }
+    if (out->kept_chunks < reserve->each) {
+        block = stream_block_take(reserve, STREAM_FOR_REPLY);
+    }
+    if (block == NULL && reserve->hoard != NULL && !out->hoards && stream_hoard_claim(&reserve->hoard->reply, out)) {
+        out->hoards = true;
+        out->hoard_left = STREAM_HOARD_BLOCKS;
+    }
+    if (block == NULL && out->hoards && out->hoard_left > 0) {
+        block = stream_hoard_take_block(reserve->hoard);
+        out->hoard_left--;
+    }
+    out->kept_chunks += block != NULL;
+    return block;
+}
+
+/* Others may have the hoard once none of its blocks can be out. */
+static void
+kept_settle(struct stream_out *out)
+{
+    if (out->hoards && out->kept_chunks == 0) {
+        out->hoards = false;
+        stream_hoard_release(&out->reserve->hoard->reply);
+    }
+}
+
+static void
+kept_give(struct stream_out *out, void *block)
+{
+    if (!out->hoards || !stream_hoard_give_block(out->reserve->hoard, block)) {
+        stream_block_give(out->reserve, block, STREAM_BLOCK_BYTES);
+    }
+    out->kept_chunks--;
+    kept_settle(out);
+}
+
 static void
 chunk_give(struct stream_out *out, struct stream_chunk *chunk)
 {
-    memory_give(out->memory, chunk, sizeof(*chunk) + chunk->room);
+    if (UNLIKELY(chunk_is_kept(out, chunk))) {
+        kept_give(out, chunk);
+    } else {
+        memory_give(out->memory, chunk, sizeof(*chunk) + chunk->room);
+    }
 }
 
 static bool
@@ -55,11 +101,16 @@ stream_out_more(struct sink *sink, size_t bytes)
     struct stream_chunk *chunk = NULL;
     out->starved = end - out->acknowledged <= out->hard_bytes;
     if (out->starved) {
-        chunk = stream_take(out->memory, block_bytes, end - out->acknowledged);
+        chunk = memory_take(out->memory, block_bytes);
+        if (UNLIKELY(chunk == NULL)) {
+            block_bytes = STREAM_BLOCK_BYTES;
+            chunk = kept_take(out);
+        }
     }
     if (UNLIKELY(chunk == NULL)) {
         sink->failed = true;
         sink->end = sink->at; /* every further write comes here and is dropped */
+        kept_settle(out);
         return false;
     }
     out->starved = false;
@@ -104,9 +155,10 @@ stream_out_rewind(struct sink *sink, uint64_t offset)
 static const struct sink_ops stream_out_ops = { .more = stream_out_more, .rewind = stream_out_rewind };
 
 void
-stream_out_init(struct stream_out *out, struct memory_cache *memory, uint64_t hard_bytes)
+stream_out_init(struct stream_out *out, struct memory_cache *memory, struct stream_reserve *reserve,
+                uint64_t hard_bytes)
 {
-    *out = (struct stream_out){ .memory = memory, .hard_bytes = hard_bytes };
+    *out = (struct stream_out){ .memory = memory, .reserve = reserve, .hard_bytes = hard_bytes };
     out->sink.ops = &stream_out_ops;
 }
 
@@ -180,6 +232,9 @@ stream_out_acknowledge(struct stream_out *out, uint64_t offset)
     if (out->last != NULL && out->first == out->last && offset == stream_out_end(out)) {
         out->last->offset = offset; /* empty: start over at its first byte */
         sink_stand_in(out, out->last, out->last->bytes);
+        if (UNLIKELY(out->kept_chunks > 0)) {
+            stream_out_fini(out); /* others may wait for it */
+        }
     }
 }
 
@@ -187,7 +242,7 @@ bool
 stream_out_move(struct stream_out *to, struct stream_out *from)
 {
     uint64_t end = stream_out_end(to);
-    assert(from->acknowledged == 0 && from->sent == 0);
+    assert(from->acknowledged == 0 && from->sent == 0 && !from->hoards);
     if (from->first == NULL) {
         return true;
     }
@@ -207,6 +262,8 @@ stream_out_move(struct stream_out *to, struct stream_out *from)
         to->first = from->first;
     }
     to->last = from->last;
+    to->kept_chunks += from->kept_chunks;
+    from->kept_chunks = 0;
     sink_stand_in(to, to->last, to->last->bytes + to->last->used);
     from->first = from->last = NULL;
     sink_stand_nowhere(from, 0);

@@ -3,12 +3,7 @@
 #pragma once
 #include "codec/sink.h"
 #include "config/base.h"
-#include "store/memory.h"
-
-/* What a session may hold of the memory kept for what must work when memory is full: enough to read and answer any
- * small request. Beyond it, and without it, ordinary memory. NULL: none at this moment. */
-#define STREAM_RESERVE_BYTES (64 * 1024)
-void *stream_take(struct memory_cache *memory, size_t bytes, uint64_t held_bytes);
+#include "dataplane/stream_reserve.h"
 
 /* ---- in ----
  * A view of contiguous bytes: borrowed from a receive slot, or the session's own buffer when a request is incomplete.
@@ -17,8 +12,9 @@ struct stream_in {
     uint8_t *view; /* bytes [taken, bytes) are not yet decoded */
     size_t bytes, taken;
     void *slot;   /* port's receive slot that `view` borrows from, NULL: own buffer or nothing */
-    uint8_t *own; /* memory_take()n, own_room bytes */
+    uint8_t *own; /* ordinary memory, one of the lcore's blocks, or the hoard's page: own_room bytes */
     size_t own_room;
+    bool hoards;     /* the hoard's page is its own */
     uint64_t offset; /* stream offset of view[0] */
 };
 
@@ -39,14 +35,19 @@ struct stream_chunk {
 struct stream_out {
     struct sink sink; /* first: replies are written here */
     struct memory_cache *memory;
+    struct stream_reserve *reserve; /* NULL: ordinary memory only */
     struct stream_chunk *first, *last;
     uint64_t acknowledged; /* bytes before are gone */
     uint64_t sent;         /* bytes before were handed to the transport */
     uint64_t hard_bytes;   /* more pending than this fails the sink */
     bool starved;          /* the sink failed for lack of memory at this moment, not for hard_bytes */
+    bool hoards;           /* the hoard's blocks are its own until none of its chunks is a kept block, */
+    uint32_t hoard_left;   /* and so many of them at most */
+    uint32_t kept_chunks;  /* of STREAM_BLOCK_BYTES */
 };
 
-void stream_out_init(struct stream_out *out, struct memory_cache *memory, uint64_t hard_bytes);
+void stream_out_init(struct stream_out *out, struct memory_cache *memory, struct stream_reserve *reserve,
+                     uint64_t hard_bytes);
 void stream_out_fini(struct stream_out *out); /* gives every chunk back */
 
 static inline uint64_t
@@ -72,7 +73,7 @@ uint32_t stream_out_pieces(const struct stream_out *out, uint64_t from, struct i
                            size_t *bytes);
 /* Copy up to `room` bytes from stream offset `from`; returns bytes copied. */
 size_t stream_out_copy(const struct stream_out *out, uint64_t from, uint8_t *to, size_t room);
-/* Bytes before `offset` are no longer needed: chunks are given back, but the last. */
+/* Bytes before `offset` are no longer needed: chunks are given back, but the last; that too when it is a kept block. */
 void stream_out_acknowledge(struct stream_out *out, uint64_t offset);
 /* All that `from` holds goes to the end of `to`: chunks change their owner, no byte is copied. Nothing of it was sent
  * or acknowledged. False: more than hard_bytes would be pending; nothing happened. */
