@@ -14,7 +14,7 @@
 struct session_row {
     uint64_t id;
     int64_t age_ms, idle_ms;
-    uint64_t requests, rx_bytes;
+    uint64_t requests, rx_bytes, tx_bytes;
     uint64_t pending_bytes; /* output not yet acknowledged */
     uint32_t subscriptions;
     uint32_t wire;        /* enum wire */

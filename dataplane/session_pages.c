@@ -11,6 +11,7 @@ fill_row(const struct session *session, struct session_row *row)
         .idle_ms = lcore->now_ms - session->active_ms,
         .requests = session->requests,
         .rx_bytes = session->rx_bytes,
+        .tx_bytes = MAX(session->out.sent, session->out.acknowledged),
         .pending_bytes = stream_out_pending(&session->out),
         .subscriptions = session->subscription_count,
         .wire = session->wire,

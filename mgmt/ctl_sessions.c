@@ -34,13 +34,14 @@ session_json(const struct session_row *row, uint32_t lcore)
 {
     bool known = row->last_command >= 0 && row->last_command < COMMAND_COUNT;
 
-    return json_pack("{s:I,s:i,s:i,s:s,s:s,s:s,s:s,s:s,s:f,s:f,s:I,s:s,s:i,s:I,s:s,s:s}", "id", (json_int_t)row->id,
-                     "lcore", (int)lcore, "port", (int)row->port, "peer", row->peer, "local", row->local, "wire",
-                     wire_text(row->wire), "user", row->authenticated ? row->user : "", "name", row->name, "age_s",
-                     (double)MAX(row->age_ms, 0) / 1000, "idle_s", (double)MAX(row->idle_ms, 0) / 1000, "requests",
-                     (json_int_t)row->requests, "last_command", known ? command_table[row->last_command].name : "",
-                     "subscriptions", (int)row->subscriptions, "pending_bytes", (json_int_t)row->pending_bytes,
-                     "library", row->library_name, "library_version", row->library_version);
+    return json_pack(
+        "{s:I,s:i,s:i,s:s,s:s,s:s,s:s,s:s,s:f,s:f,s:I,s:I,s:I,s:s,s:i,s:I,s:s,s:s}", "id", (json_int_t)row->id, "lcore",
+        (int)lcore, "port", (int)row->port, "peer", row->peer, "local", row->local, "wire", wire_text(row->wire),
+        "user", row->authenticated ? row->user : "", "name", row->name, "age_s", (double)MAX(row->age_ms, 0) / 1000,
+        "idle_s", (double)MAX(row->idle_ms, 0) / 1000, "requests", (json_int_t)row->requests, "rx_bytes",
+        (json_int_t)row->rx_bytes, "tx_bytes", (json_int_t)row->tx_bytes, "last_command",
+        known ? command_table[row->last_command].name : "", "subscriptions", (int)row->subscriptions, "pending_bytes",
+        (json_int_t)row->pending_bytes, "library", row->library_name, "library_version", row->library_version);
 }
 
 static bool

@@ -191,6 +191,8 @@ sessions_run(const struct options *options)
         { "COMMAND", "last_command", COLUMN_TEXT },
         { "SUBS", "subscriptions", COLUMN_EXACT },
         { "PENDING", "pending_bytes", COLUMN_BYTES },
+        { "IN", "rx_bytes", COLUMN_BYTES },
+        { "OUT", "tx_bytes", COLUMN_BYTES },
         { "USER", "user", COLUMN_TEXT },
         { "NAME", "name", COLUMN_TEXT },
         { "LOCAL", "local", COLUMN_TEXT },

@@ -520,6 +520,8 @@ class ManagementSocket(unittest.TestCase):
         sessions = self.server.ctl("sessions")
         self.assertEqual(sum(row["name"].startswith("many-") for row in sessions["rows"]), 300)
         self.assertFalse(sessions["cut"])
+        one = next(row for row in sessions["rows"] if row["name"] == "many-7")
+        self.assertEqual((one["rx_bytes"], one["tx_bytes"]), (len(command("CLIENT", "SETNAME", "many-7")), len(b"+OK\r\n")))
         few = self.server.ctl("sessions", limit=10)
         self.assertEqual((len(few["rows"]), few["cut"]), (10, True))
         by_lcore = {row["lcore"] for row in sessions["rows"]}
