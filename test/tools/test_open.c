@@ -13,6 +13,17 @@
  */
 #define ATTEMPTS 5
 
+static bool
+comes_out(bool (*attempt)(void))
+{
+    for (int i = 0; i < ATTEMPTS; i++) {
+        if (attempt()) {
+            return true;
+        }
+    }
+    return false;
+}
+
 /* ---- schedules ---- */
 
 static void
@@ -189,27 +200,37 @@ loop_run(const struct responder_plan *responder_plan, struct open_plan plan)
     return result;
 }
 
-/* 90% 4 ms, 9% 16 ms, 0.9% 40 ms, 0.1% 90 ms, in a random order. 50 connections, each asked every 100 ms or more: no
+/* 90% 20 ms, 9% 80 ms, 0.9% 200 ms, 0.1% 450 ms, in a random order. 500 connections, each asked once a second: no
  * request waits for another. */
 enum { DELAYS = 1000, DELAYED_RATE = 500 };
 
 static bool
-planted_percentiles_come_out(const uint32_t *delays)
+planted_percentiles_come_out(void)
 {
+    static uint32_t delays[DELAYS];
+    struct load_random random = { 9 };
+    for (uint32_t i = 0; i < DELAYS; i++) {
+        delays[i] = i < 900 ? 20000 : i < 990 ? 80000 : i < 999 ? 200000 : 450000;
+    }
+    for (uint32_t i = DELAYS - 1; i > 0; i--) {
+        uint32_t other = (uint32_t)load_random_below(&random, i + 1), kept = delays[i];
+        delays[i] = delays[other];
+        delays[other] = kept;
+    }
     const struct responder_plan responder_plan = {
         .ops = get(), .op_count = 1, .cpu = machine_cpu(1), .delays_us = delays, .delay_count = DELAYS
     };
     struct open_result result =
         loop_run(&responder_plan,
-                 (struct open_plan){ .connections = 50, .rate = DELAYED_RATE, .seconds = 2, .in_flight_max = 1000 });
+                 (struct open_plan){ .connections = 500, .rate = DELAYED_RATE, .seconds = 2, .in_flight_max = 1000 });
     const struct summary *times = &result.latency;
     /* 1000 samples: the ranks are 500, 900, 990, 999 and 1000. */
     const struct {
         double us, planted_us, below_us;
-    } rows[] = { { times->min_us, 4000, 10e3 },      { times->p50_us, 4000, 10e3 },  { times->p90_us, 4000, 15e3 },
-                 { times->p95_us, 16000, 30e3 },     { times->p99_us, 16000, 39e3 }, { times->p99_9_us, 40000, 89e3 },
-                 { times->p99_99_us, 90000, 200e3 }, { times->max_us, 90000, 200e3 } };
-    bool right = !result.broken && result.kept && result.unanswered == 0;
+    } rows[] = { { times->min_us, 20e3, 70e3 },      { times->p50_us, 20e3, 70e3 },  { times->p90_us, 20e3, 75e3 },
+                 { times->p95_us, 80e3, 190e3 },     { times->p99_us, 80e3, 195e3 }, { times->p99_9_us, 200e3, 445e3 },
+                 { times->p99_99_us, 450e3, 900e3 }, { times->max_us, 450e3, 900e3 } };
+    bool right = !result.broken && result.unanswered == 0;
     CU_ASSERT(times->samples == DELAYS && result.intended == DELAYS);
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
         /* Never less than what was planted; more by what the machine adds, which does not reach the next level. */
@@ -223,21 +244,7 @@ planted_percentiles_come_out(const uint32_t *delays)
 static void
 planted_delays_give_their_percentiles(void)
 {
-    static uint32_t delays[DELAYS];
-    struct load_random random = { 9 };
-    for (uint32_t i = 0; i < DELAYS; i++) {
-        delays[i] = i < 900 ? 4000 : i < 990 ? 16000 : i < 999 ? 40000 : 90000;
-    }
-    for (uint32_t i = DELAYS - 1; i > 0; i--) {
-        uint32_t other = (uint32_t)load_random_below(&random, i + 1), kept = delays[i];
-        delays[i] = delays[other];
-        delays[other] = kept;
-    }
-    bool right = false;
-    for (int i = 0; i < ATTEMPTS && !right; i++) {
-        right = planted_percentiles_come_out(delays);
-    }
-    CU_ASSERT_TRUE(right);
+    CU_ASSERT_TRUE(comes_out(planted_percentiles_come_out));
 }
 
 /* 1 s of 2.5 stopped, at 2000 a second: 40% of all requests wait, evenly from 0 to 1 s, so that p90 is 0.75 s, p99
@@ -262,11 +269,7 @@ a_pause_comes_out(void)
 static void
 a_pause_of_a_second_shows_in_every_percentile_above(void)
 {
-    bool right = false;
-    for (int i = 0; i < ATTEMPTS && !right; i++) {
-        right = a_pause_comes_out();
-    }
-    CU_ASSERT_TRUE(right);
+    CU_ASSERT_TRUE(comes_out(a_pause_comes_out));
 }
 
 static void
@@ -385,19 +388,27 @@ a_client_that_shares_its_cpu_says_so(void)
     open_result_fini(&result);
 }
 
-static void
-what_is_warmed_up_does_not_count(void)
+/* The pause lies in the warm-up: the first 60 of 200 requests wait for it. */
+static bool
+a_warm_up_is_left_out(void)
 {
-    /* A pause in the warm-up. */
     const struct responder_plan plan = {
         .ops = get(), .op_count = 1, .cpu = machine_cpu(1), .pause_after = 1, .pause_ms = 300
     };
     struct open_result result = loop_run(
         &plan, (struct open_plan){
                    .connections = 1, .rate = 200, .warmup_seconds = 0.5, .seconds = 0.5, .in_flight_max = 1000 });
+    bool right = result.latency.max_us < 100e3;
+    CU_ASSERT_EQUAL(result.intended, 100);
     CU_ASSERT_EQUAL(result.latency.samples, 100);
-    CU_ASSERT(result.latency.p50_us < 100e3);
     open_result_fini(&result);
+    return right;
+}
+
+static void
+what_is_warmed_up_does_not_count(void)
+{
+    CU_ASSERT_TRUE(comes_out(a_warm_up_is_left_out));
 }
 
 static void

@@ -184,16 +184,6 @@ requests_take(struct responder *responder, struct responder_connection *connecti
     responder->arrived += count;
 }
 
-/* Those whose time has come are owed. */
-static void
-delays_end(struct responder_connection *connection)
-{
-    int64_t now = machine_now_ns();
-    while (connection->owed_to < connection->arrived && connection->due_ns[connection->owed_to % DELAYED_MAX] <= now) {
-        connection->owed_to++;
-    }
-}
-
 /* False: the connection is over. */
 static bool
 answers_send(struct responder *responder, struct responder_connection *connection)
@@ -218,6 +208,20 @@ answers_send(struct responder *responder, struct responder_connection *connectio
     return true;
 }
 
+/* Answer what is owed. False: the connection is over. */
+static bool
+connection_answer(struct responder *responder, struct responder_connection *connection, bool owed_before)
+{
+    if (!answers_send(responder, connection)) {
+        return false;
+    }
+    bool owed = connection->owed_from < connection->owed_to;
+    if (owed != owed_before) {
+        interest_set(responder, connection, owed ? EPOLLIN | EPOLLOUT : EPOLLIN, EPOLL_CTL_MOD);
+    }
+    return true;
+}
+
 static bool
 connection_serve(struct responder *responder, struct responder_connection *connection)
 {
@@ -229,17 +233,7 @@ connection_serve(struct responder *responder, struct responder_connection *conne
     if (got > 0) {
         requests_take(responder, connection, requests_count(responder, connection, (size_t)got));
     }
-    if (connection->due_ns != NULL) {
-        delays_end(connection);
-    }
-    if (!answers_send(responder, connection)) {
-        return false;
-    }
-    bool owed = connection->owed_from < connection->owed_to;
-    if (owed != owed_before) {
-        interest_set(responder, connection, owed ? EPOLLIN | EPOLLOUT : EPOLLIN, EPOLL_CTL_MOD);
-    }
-    return true;
+    return connection_answer(responder, connection, owed_before);
 }
 
 static void
@@ -293,31 +287,41 @@ events_serve(struct responder *responder, int timeout_ms)
     return true;
 }
 
-/* Every connection, whether something came or not: false when one of them ended. */
-static bool
-connections_serve(struct responder *responder)
+/* Answer those whose time has come. Returns how long nothing else can be due, in ms; -1: nothing waits. */
+static int
+delays_serve(struct responder *responder)
 {
-    for (struct responder_connection *connection = responder->connections; connection != NULL;
-         connection = connection->next) {
-        if (!connection_serve(responder, connection)) {
+    int64_t now = machine_now_ns();
+    int wait_ms = -1;
+    for (struct responder_connection *connection = responder->connections, *next; connection != NULL;
+         connection = next) {
+        bool owed_before = connection->owed_from < connection->owed_to;
+        next = connection->next;
+        while (connection->owed_to < connection->arrived &&
+               connection->due_ns[connection->owed_to % DELAYED_MAX] <= now) {
+            connection->owed_to++;
+        }
+        wait_ms = connection->owed_to < connection->arrived ? 1 : wait_ms;
+        if (!connection_answer(responder, connection, owed_before)) {
             connection_end(responder, connection);
-            return false;
         }
     }
-    return true;
+    return wait_ms;
 }
 
-/* With one connection, or delays, it spins on those that it knows, and looks for others now and then. */
+/* With one connection it spins on that, as the generator does, and looks at the others now and then. */
 static void *
 responder_main(void *argument)
 {
     struct responder *responder = argument;
     for (uint32_t turn = 1;; turn++) {
-        struct responder_connection *first = responder->connections;
-        bool spins = first != NULL && (first->next == NULL || responder->plan.delays_us != NULL);
-        if (spins && turn % TURNS_PER_EVENTS != 0) {
-            (void)connections_serve(responder);
-        } else if (!events_serve(responder, spins ? 0 : -1)) {
+        struct responder_connection *only = responder->connections;
+        bool delays = responder->plan.delays_us != NULL, alone = !delays && only != NULL && only->next == NULL;
+        if (alone && turn % TURNS_PER_EVENTS != 0) {
+            if (!connection_serve(responder, only)) {
+                connection_end(responder, only);
+            }
+        } else if (!events_serve(responder, delays ? delays_serve(responder) : alone ? 0 : -1)) {
             return NULL;
         }
     }
