@@ -3,6 +3,7 @@
 
 static const char usage[] = "Usage: sluice-bench COMMAND [OPTIONS]\n"
                             "  latency      the eight operations one after the other, exact ranks of every sample\n"
+                            "  matrix       the eight operations over every transport and wire, on one host or two\n"
                             "  throughput   closed loop with many requests in flight\n"
                             "  open         a fixed rate, whether or not the server answers: shows its pauses\n"
                             "  sweep        SET and GET by value size: transports and rails beside each other\n"
@@ -17,6 +18,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     { "latency", bench_latency }, { "throughput", bench_throughput }, { "open", bench_open },
+    { "matrix", bench_matrix },
     { "sweep", bench_sweep },     { "goals", bench_goals },           { "machine", bench_machine },
     { "rank", bench_rank },       { "report", bench_report },
 };

@@ -19,23 +19,21 @@
 static const char usage[] =
     "Usage: sluice-bench latency [OPTIONS]\n"
     "PING SET GET HSET HGET ZADD ZSCORE PUBSUB, one request after the other on one connection (PUBSUB: a second one\n"
-    "receives), spinning, every reply checked, exact ranks from all samples. SET, HSET and ZADD update what is there.\n"
+    "receives), spinning, every reply checked, exact ranks from all samples. SET, HSET, ZADD update what is there.\n"
     "\n" BENCH_CONNECTION_USAGE "  --samples N, --warmup N       of each operation (200000, 20000)\n"
     "  -d BYTES                      value of SET, GET and PUBSUB (64)\n"
     "  --only OP[,OP...]             some of the eight\n"
     "  --floor                       the bare transport with the same frame sizes, in turns with each operation; on a\n"
     "                                fabric only where request and reply fit one frame each\n"
-    "  --peer [NAME=]HOST:PORT[@PID] another server, in turns, on RESP over TCP or a Unix socket; process PID is "
-    "stopped\n"
-    "                                while others are measured; up to 6 times\n"
+    "  --peer [NAME=]HOST:PORT[@PID] another server, in turns, on RESP over TCP or a Unix socket; process PID is\n"
+    "                                stopped while others are measured; up to 6 times\n"
     "  --pause PID                   stop this process, the server's, while the floor or a peer is measured\n"
     "  --label TEXT                  in the first column\n"
     "  --csv                         label,operation,min_us,p50_us,... only\n"
-    "  --out DIR                     add to a result folder: latency.csv, config.csv, unavailable.csv, metadata.json, "
-    "hlog/\n"
-    "  --hlog DIR                    write LABEL-OPERATION.hlog there: logs for HdrHistogram's tools, in ns\n"
-    "Exit codes: 0 measured, 1 something failed, 2 usage, 3 cannot connect, 130 interrupted: what was measured is "
-    "kept.\n";
+    "  --out DIR                     add to a result folder: latency.csv, config.csv, unavailable.csv, metadata.json,\n"
+    "                                hlog/\n"
+    "  --hlog DIR                    LABEL-OPERATION.hlog there: logs for HdrHistogram's tools, in ns\n"
+    "Exit codes: 0 measured, 1 something failed, 2 usage, 3 cannot connect, 130 interrupted: what there was is kept.\n";
 
 enum { EXIT_FAILED = 1, EXIT_NO_CONNECTION = 3, EXIT_INTERRUPTED = 130 };
 
@@ -181,8 +179,11 @@ peer_read(const struct latency *latency, const char *text, struct lane *lane)
     }
     const char *from = equals != NULL ? equals + 1 : text, *to = at != NULL ? at : text + strlen(text);
     snprintf(address, sizeof(address), "%.*s", to > from ? (int)(to - from) : 0, from);
-    snprintf(name, sizeof(name), "%.*s", equals != NULL ? (int)MIN(equals - text, 60) : 60,
-             equals != NULL ? text : address);
+    if (equals != NULL) {
+        snprintf(name, sizeof(name), "%.*s", (int)MIN(equals - text, 60), text);
+    } else {
+        snprintf(name, sizeof(name), "%.60s", strchr(address, '/') != NULL ? "peer" : address);
+    }
     client_options_init(&connection.client);
     if (address[0] == '\0' || !bench_address("--peer", address, &connection.client)) {
         complain("--peer", "expected [NAME=]HOST:PORT[@PID]");
@@ -195,9 +196,6 @@ peer_read(const struct latency *latency, const char *text, struct lane *lane)
     bench_label(&connection, label);
     *lane = (struct lane){ .kind = LANE_PEER, .options = connection.client, .pid = (pid_t)pid };
     snprintf(lane->label, sizeof(lane->label), "%.60s-%.40s", name, label);
-    for (char *letter = lane->label; *letter != '\0'; letter++) {
-        *letter = *letter == '/' ? '_' : *letter; /* of a socket's path */
-    }
     if (!bench_label_is_good(lane->label)) {
         complain("--peer NAME", "expected letters, digits and . _ + : ; @ = -");
         return false;
