@@ -148,7 +148,7 @@ batch_fill(struct store_member *member, struct batch *batch, enum store_policy p
         }
         /* acquire: pairs with the store in rebuild_finish(). Loaded each time: the table lives as long as this turn. */
         uint64_t table = load_acquire(&store->index.directory[hand->segment]);
-        if (table != 0 && hand->bucket < 1u << table_log2(table)) {
+        if (table_exists(table) && hand->bucket < 1u << table_log2(table)) {
             batch_add_chain(batch, link_bucket(table) + hand->bucket++, policy);
         } else {
             hand->active = false;

@@ -1,12 +1,22 @@
 #include "store/index.h"
 #include "store/store_layout.h"
 
+#define TAKE_TRIES 4
+
 /* Index blocks come from the reserve: what shrinks must work when memory is full, and a segment may need a rebuild. */
 struct index_bucket *
 index_table_take(struct store_member *member, uint32_t log2, uint64_t slot_fill, uint64_t link_fill)
 {
     size_t bytes = sizeof(struct index_bucket) << log2;
     struct index_bucket *first = memory_take_reserve(member->cache, bytes);
+    /* Not in a page that is being emptied, where there is another place: it would have to move on at once. */
+    for (uint32_t try = 0; first != NULL && try < TAKE_TRIES; try++) {
+        if (LIKELY(!memory_is_emptying(member->store->memory, first))) {
+            break;
+        }
+        memory_give_home(member->cache, first, bytes);
+        first = memory_take_reserve(member->cache, bytes);
+    }
     if (first == NULL) {
         return NULL;
     }
@@ -51,12 +61,29 @@ index_first_table(struct store_member *member, uint64_t hash)
     if (first == NULL) {
         return false;
     }
-    /* Before the table: whoever finds a key in it finds the bit, too. */
-    or_relaxed(&index->occupied[segment / 64], 1ull << segment % 64);
-    uint64_t none = 0, table = (uint64_t)(uintptr_t)first | index->first_log2;
+    /* Before the table: whoever finds a key in it finds it counted, too. A count and not a bit: who takes a table away
+     * takes back what was added for it, however late, and never what was added for the next. */
+    _Atomic uint32_t *row_tables = &index->row_tables[segment / INDEX_ROW_SEGMENTS];
+    add_relaxed(row_tables, 1);
+    uint64_t none = load_relaxed(&index->directory[segment]);
+    uint64_t table = none | (uint64_t)(uintptr_t)first | index->first_log2;
     /* release: pairs with the acquire in index_look() */
-    if (!cas_acq_rel(&index->directory[segment], &none, table)) {
-        index_blocks_give(member, first, 1u << index->first_log2); /* somebody else was faster */
+    if (table_exists(none) || !cas_acq_rel(&index->directory[segment], &none, table)) {
+        sub_relaxed(row_tables, 1); /* somebody else was faster */
+        index_blocks_give(member, first, 1u << index->first_log2);
     }
     return true;
+}
+
+uint64_t
+index_row(const struct index *index, uint32_t row)
+{
+    uint64_t bits = 0;
+    if (load_relaxed(&index->row_tables[row]) != 0) {
+        const _Atomic uint64_t *tables = &index->directory[row * INDEX_ROW_SEGMENTS];
+        for (uint32_t i = 0; i < INDEX_ROW_SEGMENTS; i++) {
+            bits |= (uint64_t)table_exists(load_relaxed(&tables[i])) << i;
+        }
+    }
+    return bits;
 }

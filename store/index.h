@@ -2,7 +2,8 @@
  *
  *   hash: | segment (top bits) | ... | tag (bits 16-31) | ... | bucket (low bits, at most 9) |
  *
- * Directory word: address of the segment's table, log2 of its buckets (bits 0-3), generation (bits 48-63); 0: no table.
+ * Directory word: address of the segment's table, log2 of its buckets (bits 0-3), generation (bits 48-63). Without an
+ * address there is no table, and the generation is that of the next one: no two absences of a key look alike.
  *
  * Slot word: tag (bits 48-63), address of a 16-byte aligned record (bits 4-47), kind (bits 1-3), FROZEN (bit 0).
  *
@@ -33,6 +34,7 @@
 #define INDEX_LOG2_MAX      9 /* 512 buckets a segment */
 #define INDEX_BUCKET_SLOTS  7
 #define INDEX_SEGMENTS_LOG2 22 /* at most */
+#define INDEX_ROW_SEGMENTS  64 /* are walked, or passed over, together */
 
 enum slot_kind {
     SLOT_EMPTY = 0 << 1,
@@ -63,7 +65,7 @@ static_assert(sizeof(struct index_bucket) == CACHE_LINE, "a look-up reads one li
 
 /* The rarely touched half of a segment. */
 struct index_segment {
-    _Atomic uint64_t next;     /* 0; REBUILD_CLAIMED; or the table under construction, as in the directory */
+    _Atomic uint64_t next;     /* 0; the table under construction, as in the directory; or see rebuild.h */
     _Atomic uint32_t left;     /* buckets of the old table not yet FORWARDED */
     _Atomic uint32_t appended; /* buckets appended to chains since the last rebuild, about */
 };
@@ -72,9 +74,9 @@ struct index {
     _Atomic uint64_t *directory;
     uint32_t segment_shift; /* 64 - log2 of the segments */
     uint32_t segment_count;
-    uint32_t first_log2; /* buckets of a new table, and the fewest that a rebuild leaves */
+    uint32_t first_log2; /* buckets of a new table, and the fewest that a rebuild leaves where keys are */
     struct index_segment *segments;
-    _Atomic uint64_t *occupied; /* one bit a segment: it has a table, or soon will */
+    _Atomic uint32_t *row_tables; /* tables in each row of segments, never fewer than there are */
     size_t fixed_bytes;
 };
 
@@ -86,9 +88,18 @@ uint32_t index_first_log2(uint64_t keys_expected, uint32_t segments_log2);
 int index_open(struct index *index, uint64_t reserve_bytes, uint64_t keys_expected);
 void index_close(struct index *index);
 
+static inline uint32_t
+index_rows(const struct index *index)
+{
+    return index->segment_count / INDEX_ROW_SEGMENTS;
+}
+
+/* The segments of a row that have a table, one bit each. */
+uint64_t index_row(const struct index *index, uint32_t row);
+
 /* Where a key is, or where it belongs. */
 struct index_place {
-    uint64_t table;              /* directory word of the table in which the search ended; 0: no table */
+    uint64_t table;              /* directory word of the table in which the search ended, if there is one */
     struct index_bucket *head;   /* of the chain */
     struct index_bucket *bucket; /* of `slot`; the chain's last when `slot` is NULL */
     _Atomic uint64_t *slot;      /* the key's slot, or the chain's first EMPTY one; NULL: the chain is full */
@@ -154,6 +165,12 @@ link_bucket(uint64_t link)
     return (struct index_bucket *)(uintptr_t)(link & INDEX_ADDRESS_MASK);
 }
 
+static inline bool
+table_exists(uint64_t table)
+{
+    return (table & INDEX_ADDRESS_MASK) != 0;
+}
+
 static inline struct index_bucket *
 table_bucket(uint64_t table, uint64_t hash)
 {
@@ -213,7 +230,7 @@ index_look(const struct index *index, struct slice key, uint64_t hash, struct in
     place->position = 0;
     place->slot = NULL;
     place->word = 0;
-    if (UNLIKELY(table == 0)) {
+    if (UNLIKELY(!table_exists(table))) {
         return;
     }
     struct index_bucket *bucket = table_bucket(table, hash);

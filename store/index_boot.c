@@ -6,12 +6,13 @@
 #define SMALL_RECORD_BYTES   96 /* with its share of the index: sizes the directory for the most keys that fit */
 #define KEYS_A_FULL_SEGMENT  (4 << INDEX_LOG2_MAX)
 #define KEYS_A_BUCKET        4
-#define INDEX_SEGMENTS_LEAST 6 /* log2: one word of the bitmap */
+#define INDEX_SEGMENTS_LEAST 6 /* log2: one row */
 
 static size_t
 index_map_bytes(const struct index *index)
 {
-    return index->segment_count * (sizeof(uint64_t) + sizeof(struct index_segment)) + index->segment_count / 8;
+    return index->segment_count * (sizeof(uint64_t) + sizeof(struct index_segment)) +
+           index_rows(index) * sizeof(uint32_t);
 }
 
 uint32_t
@@ -50,7 +51,7 @@ index_open(struct index *index, uint64_t reserve_bytes, uint64_t keys_expected)
     }
     index->directory = (_Atomic uint64_t *)map;
     index->segments = (struct index_segment *)(map + index->segment_count * sizeof(uint64_t));
-    index->occupied = (_Atomic uint64_t *)(index->segments + index->segment_count);
+    index->row_tables = (_Atomic uint32_t *)(index->segments + index->segment_count);
     index->fixed_bytes = index_map_bytes(index);
     return 0;
 }

@@ -21,7 +21,7 @@ static inline void
 prefetch_record(const struct index *index, uint64_t hash)
 {
     uint64_t table = load_acquire(&index->directory[index_segment_of(index, hash)]); /* as in index_look() */
-    if (UNLIKELY(table == 0)) {
+    if (UNLIKELY(!table_exists(table))) {
         return;
     }
     const struct index_bucket *bucket = table_bucket(table, hash);

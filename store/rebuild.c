@@ -280,20 +280,108 @@ rebuild_move_group(struct store_member *member, uint32_t segment, uint64_t from,
     return status == MOVE_NO_MEMORY ? REBUILD_LATER : group_forward(&group);
 }
 
+/* ---- closing ---- */
+
+/* All frozen: what is seen here stays. */
+static bool
+chain_has_record(struct index_bucket *bucket)
+{
+    while (bucket != NULL) {
+        for (uint32_t i = 0; i < INDEX_BUCKET_SLOTS; i++) {
+            uint64_t word = load_relaxed(&bucket->slots[i]);
+            if (slot_is_record(word) || slot_kind(word) == SLOT_EMPTY) {
+                return slot_is_record(word);
+            }
+        }
+        bucket = link_bucket(load_acquire(&bucket->link)); /* pairs with change_append() */
+    }
+    return false;
+}
+
+/* The segment is wanted: it gets a table of the same size, and a rebuild goes on where the closing stopped. */
+static enum rebuild_status
+closing_reopen(struct store_member *member, uint32_t segment, uint64_t from)
+{
+    uint32_t log2 = table_log2(from);
+    uint64_t closing = (from & INDEX_ADDRESS_MASK) | REBUILD_CLOSING;
+    struct index_bucket *first = index_table_take(member, log2, SLOT_INIT, LINK_INIT);
+    if (first == NULL) {
+        return REBUILD_LATER;
+    }
+    /* release: pairs with the acquire in rebuild_help(); the table is INIT throughout */
+    if (!cas_acq_rel(&member->store->index.segments[segment].next, &closing, rebuild_table(from, first, log2))) {
+        index_blocks_give(member, first, 1u << log2);
+    }
+    return REBUILD_DONE;
+}
+
+/* CLOSED: anybody may take the table out of the directory. True: this member did. */
+static bool
+closed_leave(struct index *index, uint32_t segment, uint64_t from)
+{
+    uint64_t none = rebuild_table(from, NULL, 0);
+    /* release: pairs with the acquire in index_look(), so that nobody begins in the old table after this */
+    return cas_acq_rel(&index->directory[segment], &from, none);
+}
+
+enum rebuild_status
+rebuild_close(struct store_member *member, uint32_t segment, uint64_t from)
+{
+    struct index *index = &member->store->index;
+    struct limbo *limbo = &member->limbo;
+    uint32_t chains = 1u << table_log2(from), leftovers = 1;
+    bool has_record = false;
+    for (uint32_t i = 0; i < chains; i++) {
+        struct index_bucket *head = link_bucket(from) + i;
+        if (chain_freeze(head) == MOVE_LATE) {
+            return REBUILD_DONE; /* reopened, and moving already */
+        }
+        has_record = has_record || chain_has_record(head);
+        leftovers += chain_leftovers(member, head, load_acquire(&head->link), false);
+    }
+    if (has_record) {
+        return closing_reopen(member, segment, from);
+    }
+    if (limbo_room(limbo) == LIMBO_HARD || limbo->tail - limbo->head + leftovers > LIMBO_BLOCKS) {
+        return REBUILD_LATER;
+    }
+    uint64_t closing = (from & INDEX_ADDRESS_MASK) | REBUILD_CLOSING;
+    /* acquire and release: partner is the CAS in closing_reopen(), of which one wins */
+    if (!cas_acq_rel(&index->segments[segment].next, &closing, (from & INDEX_ADDRESS_MASK) | REBUILD_CLOSED)) {
+        return REBUILD_DONE;
+    }
+    (void)closed_leave(index, segment, from);
+    sub_relaxed(&index->row_tables[segment / INDEX_ROW_SEGMENTS], 1);
+    for (uint32_t i = 0; i < chains; i++) {
+        struct index_bucket *head = link_bucket(from) + i;
+        (void)chain_leftovers(member, head, load_acquire(&head->link), true);
+    }
+    index_blocks_retire(member, link_bucket(from), chains);
+    counter_add(&member->counters.rebuilds, 1);
+    store_release(&index->segments[segment].next, 0); /* pairs with the CAS in rebuild_begin() */
+    return REBUILD_DONE;
+}
+
 enum rebuild_status
 rebuild_help(struct store_member *member, uint64_t table, uint64_t hash)
 {
     struct index *index = &member->store->index;
     uint32_t segment = index_segment_of(index, hash);
-    struct index_bucket *head = table_bucket(table, hash);
     /* The frozen slot was read relaxed. Acquire: pairs with the CAS in slot_freeze(), made by a member that knew `next`
      */
     fence_acquire();
     uint64_t to = load_acquire(&index->segments[segment].next); /* pairs with the release in rebuild_begin() */
-    /* `to` belongs to this table only while this bucket is not FORWARDED: look at that second */
-    if ((load_acquire(&head->link) & LINK_FORWARDED) != 0) {
+    /* `to` belongs to this table only while the directory has it: look at that second */
+    if (load_acquire(&index->directory[segment]) != table) {
         return REBUILD_DONE;
     }
     assert(link_bucket(to) != NULL);
+    if (UNLIKELY(table_log2(to) > INDEX_LOG2_MAX)) {
+        if (table_log2(to) == REBUILD_CLOSING) {
+            return closing_reopen(member, segment, table);
+        }
+        (void)closed_leave(index, segment, table);
+        return REBUILD_DONE;
+    }
     return rebuild_move_group(member, segment, table, to, (uint32_t)(hash & ((1u << table_log2(table)) - 1)));
 }

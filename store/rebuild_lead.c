@@ -8,7 +8,7 @@
 static uint32_t
 log2_for(const struct index *index, uint32_t live)
 {
-    uint32_t log2 = index->first_log2;
+    uint32_t log2 = live == 0 ? 0 : index->first_log2;
     while (log2 < INDEX_LOG2_MAX && live > (uint32_t)KEYS_A_BUCKET << log2) {
         log2++;
     }
@@ -23,9 +23,10 @@ log2_in_reach(uint32_t log2, uint32_t now)
     return now > REBUILD_GROUP_LOG2 ? MAX(log2, now - REBUILD_GROUP_LOG2) : log2;
 }
 
-/* Claim the segment, make the table, publish it. False: somebody else's, or no memory. */
+/* Claim the segment, make the table, publish it; or, `close`, announce that there will be none. False: somebody else's,
+ * or no memory. */
 static bool
-rebuild_begin(struct store_member *member, uint32_t log2)
+rebuild_begin(struct store_member *member, uint32_t log2, bool close)
 {
     struct index *index = &member->store->index;
     struct member_rebuild *rebuild = &member->rebuild;
@@ -35,23 +36,24 @@ rebuild_begin(struct store_member *member, uint32_t log2)
         return false;
     }
     struct index_bucket *first = NULL;
-    if (load_acquire(&index->directory[rebuild->segment]) == rebuild->table) {
+    bool mine = load_acquire(&index->directory[rebuild->segment]) == rebuild->table;
+    if (mine && !close) {
         first = index_table_take(member, log2, SLOT_INIT, LINK_INIT);
     }
-    if (first == NULL) {
+    if (!mine || (!close && first == NULL)) {
         store_release(&segment->next, 0); /* nobody saw it */
         return false;
     }
-    uint64_t generation = (INDEX_GENERATION(rebuild->table) + 1) & 0xffff;
     store_relaxed(&segment->left, 1u << table_log2(rebuild->table));
     store_relaxed(&segment->appended, 0);
-    rebuild->to = (uint64_t)(uintptr_t)first | log2 | generation << 48;
+    uint64_t closing = (rebuild->table & INDEX_ADDRESS_MASK) | REBUILD_CLOSING;
     /* release: pairs with the acquire in rebuild_help(); the table is INIT throughout */
-    store_release(&segment->next, rebuild->to);
+    store_release(&segment->next, close ? closing : rebuild_table(rebuild->table, first, log2));
     return true;
 }
 
-/* Dead slots are worth a rebuild when there is one in each bucket, or when they are half of all. */
+/* Dead slots are worth a rebuild when there is one in each bucket, or when they are half of all. Without a live one the
+ * segment is closed, as soon as one group can be all of its table. */
 static void
 rebuild_choose(struct store_member *member)
 {
@@ -59,17 +61,18 @@ rebuild_choose(struct store_member *member)
     uint32_t now = table_log2(rebuild->table), best = log2_for(&member->store->index, rebuild->live);
     uint32_t log2 = log2_in_reach(best, now);
     bool dead = rebuild->others >= 1u << now || rebuild->others > rebuild->live;
-    bool resize = log2 > now || log2 + 2 <= now;
+    bool empty = rebuild->live == 0, resize = log2 > now || log2 + 2 <= now;
     dead = dead || rebuild->relocate;
     rebuild->state = REBUILD_IDLE;
-    if (!resize && !dead) {
+    if (!resize && !dead && !empty) {
         store_relaxed(&member->store->index.segments[rebuild->segment].appended, 0); /* look again after as many more */
         return;
     }
-    if (rebuild_begin(member, resize ? log2 : now)) {
+    bool close = empty && now <= REBUILD_GROUP_LOG2;
+    if (rebuild_begin(member, resize ? log2 : now, close)) {
         rebuild->state = REBUILD_MOVE;
         rebuild->bucket = 0;
-        rebuild->again = resize && log2 != best;
+        rebuild->again = !close && ((resize && log2 != best) || empty);
     }
 }
 
@@ -119,15 +122,21 @@ static uint32_t
 rebuild_move(struct store_member *member, uint32_t budget)
 {
     struct member_rebuild *rebuild = &member->rebuild;
+    const struct index *index = &member->store->index;
+    /* acquire: pairs with the CAS in closing_reopen(), and `to` is this table's when the directory still has it */
+    uint64_t to = load_acquire(&index->segments[rebuild->segment].next);
     /* Others may have finished it, and even begun the next. */
-    if (load_acquire(&member->store->index.directory[rebuild->segment]) != rebuild->table) {
+    if (load_acquire(&index->directory[rebuild->segment]) != rebuild->table) {
         rebuild->state = REBUILD_IDLE;
         return budget;
     }
-    uint32_t groups = 1u << MIN(table_log2(rebuild->table), table_log2(rebuild->to));
+    if (table_log2(to) > INDEX_LOG2_MAX) {
+        bool done = budget >= MOVE_UNITS && rebuild_close(member, rebuild->segment, rebuild->table) == REBUILD_DONE;
+        return done ? budget - MOVE_UNITS : 0; /* here again: it is closed, or has a new table */
+    }
+    uint32_t groups = 1u << MIN(table_log2(rebuild->table), table_log2(to));
     for (; budget >= MOVE_UNITS && rebuild->bucket < groups; budget -= MOVE_UNITS) {
-        if (rebuild_move_group(member, rebuild->segment, rebuild->table, rebuild->to, rebuild->bucket) !=
-            REBUILD_DONE) {
+        if (rebuild_move_group(member, rebuild->segment, rebuild->table, to, rebuild->bucket) != REBUILD_DONE) {
             return 0; /* here again at the next step */
         }
         rebuild->bucket++;
@@ -154,7 +163,7 @@ rebuild_next_wish(struct store_member *member, uint32_t budget)
     rebuild->table = load_acquire(&index->directory[rebuild->segment]); /* pairs with rebuild_finish() */
     rebuild->bucket = rebuild->live = rebuild->others = 0;
     rebuild->relocate = false;
-    bool free = rebuild->table != 0 && load_relaxed(&index->segments[rebuild->segment].next) == 0;
+    bool free = table_exists(rebuild->table) && load_relaxed(&index->segments[rebuild->segment].next) == 0;
     rebuild->state = free ? REBUILD_EXAMINE : REBUILD_IDLE;
     return budget - 1;
 }

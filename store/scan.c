@@ -1,7 +1,7 @@
 #include "store/scan.h"
 #include "store/store_layout.h"
 
-#define SCAN_WORDS  64 /* of the occupied bitmap in a step */
+#define SCAN_ROWS   256 /* of the index in a step */
 #define SCAN_PLACES (1u << SCAN_PLACE_BITS)
 
 /* The part of a segment's order that a step gives, and the records it found there. */
@@ -33,21 +33,20 @@ place_bucket(uint64_t table, uint32_t place)
 static uint64_t
 segment_cursor(const struct index *index, uint32_t segment)
 {
-    uint32_t words = index->segment_count / 64, word = segment / 64;
-    if (segment >= index->segment_count) {
-        return 0;
+    for (uint32_t rows = 0; rows < SCAN_ROWS && segment < index->segment_count;
+         rows += segment % INDEX_ROW_SEGMENTS == 0) {
+        if (segment % INDEX_ROW_SEGMENTS == 0 && load_relaxed(&index->row_tables[segment / INDEX_ROW_SEGMENTS]) == 0) {
+            segment += INDEX_ROW_SEGMENTS;
+            continue;
+        }
+        uint64_t table = load_relaxed(&index->directory[segment]);
+        if (table_exists(table)) {
+            PREFETCH(link_bucket(table));
+            break;
+        }
+        segment++;
     }
-    uint64_t bits = load_relaxed(&index->occupied[word]) & ~0ull << segment % 64;
-    for (uint32_t i = 1; bits == 0 && i < SCAN_WORDS && word + 1 < words; i++) {
-        bits = load_relaxed(&index->occupied[++word]);
-    }
-    segment = word * 64 + (bits != 0 ? (uint32_t)__builtin_ctzll(bits) : 64);
-    if (segment >= index->segment_count) {
-        return 0;
-    }
-    uint64_t table = load_relaxed(&index->directory[segment]);
-    PREFETCH(link_bucket(table)); /* of no table: see store_prefetch() */
-    return (uint64_t)segment << SCAN_PLACE_BITS;
+    return segment < index->segment_count ? (uint64_t)segment << SCAN_PLACE_BITS : 0;
 }
 
 static bool
@@ -121,7 +120,7 @@ scan_next(struct store_member *member, uint64_t cursor, const struct record **re
         return (struct scan_step){ 0 };
     }
     uint64_t table = load_acquire(&index->directory[segment]); /* as in index_look() */
-    if (table == 0) {
+    if (!table_exists(table)) {
         return (struct scan_step){ .next = segment_cursor(index, (uint32_t)segment + 1) };
     }
     uint32_t place = (uint32_t)(cursor & (SCAN_PLACES - 1));

@@ -20,7 +20,7 @@ struct scan_step {
 /* One step from `cursor`, 0 at first: the live records of one bucket, or, where no segment has a table, nothing. Any
  * number is safe; one that is beyond every place ends the walk.
  * `room` is at least SCAN_ROOM_LEAST records: fewer have 38 bits of a secret hash in common.
- * Lifetime of the records: as of store_find()'s. Threads: any member. Cost: one chain, or 64 words of a bitmap. */
+ * Lifetime of the records: as of store_find()'s. Threads: any member. Cost: one chain, or a look at 256 rows. */
 struct scan_step scan_next(struct store_member *member, uint64_t cursor, const struct record **records, uint32_t room);
 
 /* The cursor at the place of a key with this hash: to begin at random. */

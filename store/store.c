@@ -198,7 +198,7 @@ change_look(struct change *change)
     struct index_place *place = &change->place;
 
     index_look(&store->index, change->key, change->hash, place);
-    if (UNLIKELY(place->table == 0)) {
+    if (UNLIKELY(!table_exists(place->table))) {
         return ATTEMPT_DONE; /* absent: only a change that publishes needs a table */
     }
     if (UNLIKELY((place->word & SLOT_FROZEN) != 0)) { /* LINK_FROZEN is the same bit */
@@ -348,7 +348,7 @@ change_attempt(struct change *change)
     switch (answer) {
     case STORE_PUBLISH:
         assert(change->fresh != NULL);
-        if (UNLIKELY(change->place.table == 0)) {
+        if (UNLIKELY(!table_exists(change->place.table))) {
             return index_first_table(member, change->hash) ? ATTEMPT_AGAIN : ATTEMPT_NO_MEMORY;
         }
         return change_publish(change);

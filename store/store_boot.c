@@ -241,12 +241,12 @@ monotonic_ms(void)
 static void
 store_empty_pages(struct store *store, uint64_t now_ms)
 {
-    uint64_t words = store->index.segment_count / 64, walked = load_relaxed(&store->sweep_next);
+    uint64_t rows = index_rows(&store->index), walked = load_relaxed(&store->sweep_next);
     if (!load_relaxed(&store->sweep_move)) {
         store->move_marked = now_ms < store->move_not_before_ms ? 0 : memory_empty_begin(store->memory);
         if (store->move_marked != 0) {
             store->move_since_ms = store->move_walked_ms = now_ms;
-            store->move_until = walked + 2 * words; /* what members have begun may lie behind them */
+            store->move_until = walked + 2 * rows; /* what members have begun may lie behind them */
             store_relaxed(&store->sweep_move, true);
         }
         return;
@@ -290,7 +290,7 @@ store_manage(struct store *store)
     store_relaxed(&store->stalled_ms, stalled_ms);
     if (look) {
         store->stats_at_ms = now_ms;
-        sweep_manage(store, &stats);
+        sweep_manage(store, &stats, now_ms);
         store_empty_pages(store, now_ms);
     }
 }

@@ -31,18 +31,18 @@ struct member_rebuild {
     uint32_t segment;
     uint32_t bucket;       /* next to look at, or to move */
     uint32_t live, others; /* slots met: records; ghosts and TOMBs */
-    uint64_t table, to;    /* the old one, the new one */
+    uint64_t table;        /* the old one */
     bool again;            /* the new one is a step only */
     bool relocate;         /* buckets lie in pages that are being emptied */
     uint32_t wishes[REBUILD_WISHES];
     uint32_t wish_head, wish_tail;
 };
 
-/* Where a member stands in a walk over all segments, which members share 64 segments at a time. */
+/* Where a member stands in a walk over all segments, which members share row by row. */
 struct index_hand {
-    bool active;       /* `segment` is being walked */
-    uint32_t word;     /* of the occupied bitmap */
-    uint64_t segments; /* bits of it still to do */
+    bool active; /* `segment` is being walked */
+    uint32_t row;
+    uint64_t segments; /* of it still to do, as in index_row() */
     uint32_t segment, bucket;
 };
 
@@ -73,7 +73,7 @@ struct store_evict {
     _Alignas(CACHE_LINE) _Atomic uint8_t mark; /* what a record used now is marked with */
     _Atomic uint8_t clock, policy;
     _Alignas(CACHE_LINE) _Atomic int64_t wanted; /* bytes to unlink; members take shares */
-    _Atomic uint64_t next;                       /* words of the occupied bitmap handed out, free running */
+    _Atomic uint64_t next;                       /* rows of the index handed out, free running */
     /* the management core's */
     uint64_t touches_seen, taken_seen, clock_ms;
 };
@@ -109,14 +109,16 @@ struct store {
     struct qsbr qsbr;
     struct store_evict evict;
 
-    _Alignas(CACHE_LINE) _Atomic uint64_t sweep_next;  /* words of the occupied bitmap handed out, free running */
+    _Alignas(CACHE_LINE) _Atomic uint64_t sweep_next;  /* rows of the index handed out, free running */
     _Alignas(CACHE_LINE) _Atomic uint64_t flush_epoch; /* sweeping for the last cut starts after this epoch; 0: none */
     _Atomic uint64_t flush_until;                      /* sweep_next up to which flushed records are looked for */
     /* written by the management core */
-    _Atomic bool sweep_expired, sweep_ghosts, sweep_move;
+    _Atomic bool sweep_expired, sweep_ghosts, sweep_tables, sweep_move;
+    _Atomic uint64_t ghost_line; /* a ghost with a stamp below it is old */
     _Atomic int32_t stalled_member;
     _Atomic uint64_t stalled_ms;
     uint64_t epoch_at_ms, stats_at_ms;
+    uint64_t ghost_line_next, ghost_line_ms;
     uint64_t move_until, move_since_ms, move_walked_ms, move_not_before_ms; /* see store_empty_pages() */
     uint32_t move_marked, move_futile;                                      /* rounds in a row that freed little */
 

@@ -10,16 +10,10 @@
 #define SWEEP_CATCH_UP_MS   8ull        /* a member that slept makes up for so much */
 #define SWEEP_BUCKETS_MS    64          /* a member and millisecond, otherwise: 450 slots */
 #define SWEEP_BUCKETS_SHORT 256         /* the same when memory is short: dead keys hold it */
-#define SWEEP_WORDS         16          /* of the occupied bitmap looked at in a call that finds nothing */
+#define SWEEP_ROWS          16          /* of the index looked at in a call that finds nothing */
 #define SWEEP_WAIT_CALLS    100000
-#define SWEEP_GHOSTS_MIN    4096 /* in the whole store: fewer are not worth a sweep */
+#define SWEEP_GHOST_MS      1000 /* a ghost so old, to twice as old, is of no use to a key that comes and goes */
 #define SWEEP_WINDOW        128  /* slots that may expire, for a judgement how many are dead */
-
-static uint64_t
-sweep_word_count(const struct store *store)
-{
-    return store->index.segment_count / 64;
-}
 
 static bool
 sweep_is_flush(const struct store *store)
@@ -141,8 +135,9 @@ sweep_slot(struct store_member *member, _Atomic uint64_t *slot, uint64_t table, 
         sweep->tombs += gone;
         sweep->live += !gone;
     } else if (kind == SLOT_GHOST) {
-        /* half a ghost for each bucket may stay */
-        gone = !frozen && sweep->ghosts * 2 >= 1u << (table & INDEX_LOG2_MASK);
+        /* of the young, half a ghost for each bucket may stay */
+        bool many = sweep->ghosts * 2 >= 1u << (table & INDEX_LOG2_MASK);
+        gone = !frozen && (many || slot_record(word)->stamp < load_relaxed(&member->store->ghost_line));
         if (gone) {
             sweep_ghost(member, slot, word);
         } else {
@@ -173,7 +168,7 @@ sweep_bucket(struct store_member *member, uint64_t table, bool flush)
     for (;;) {
         for (uint32_t i = 0; i < INDEX_BUCKET_SLOTS; i++) {
             uint64_t word = load_relaxed(&bucket->slots[i]);
-            if (slot_kind(word) == SLOT_TTL || (flush && slot_kind(word) == SLOT_RECORD)) {
+            if (slot_kind(word) == SLOT_TTL || slot_kind(word) == SLOT_GHOST || (flush && slot_is_record(word))) {
                 PREFETCH(slot_record(word));
             }
         }
@@ -194,15 +189,15 @@ sweep_bucket(struct store_member *member, uint64_t table, bool flush)
     return sweep->moved_bytes < SWEEP_MOVE_BYTES;
 }
 
-/* A table that is mostly dead slots, or far too large, or in a page that is being emptied, is rebuilt. False: not yet.
- */
+/* A table that is mostly dead slots, or far too large, or empty, or in a page that is being emptied, is rebuilt. False:
+ * not yet. */
 static bool
 sweep_segment_end(struct store_member *member, uint64_t table)
 {
     struct member_sweep *sweep = &member->sweep;
     uint32_t buckets = 1u << (table & INDEX_LOG2_MASK);
     bool large = buckets > 1u << member->store->index.first_log2 && sweep->live < buckets;
-    bool wish = sweep->tombs > sweep->live + buckets || large || sweep->relocate;
+    bool wish = sweep->tombs > sweep->live + buckets || large || sweep->live + sweep->ghosts == 0 || sweep->relocate;
     return !wish || rebuild_wish(member, sweep->hand.segment) || !sweep->relocate;
 }
 
@@ -216,14 +211,14 @@ sweep_segment_start(struct member_sweep *sweep)
 bool
 sweep_hand_next(struct store *store, struct index_hand *hand, _Atomic uint64_t *cursor)
 {
-    for (uint32_t i = 0; hand->segments == 0 && i < SWEEP_WORDS; i++) {
-        hand->word = (uint32_t)(add_relaxed(cursor, 1) % sweep_word_count(store));
-        hand->segments = load_relaxed(&store->index.occupied[hand->word]);
+    for (uint32_t i = 0; hand->segments == 0 && i < SWEEP_ROWS; i++) {
+        hand->row = (uint32_t)(add_relaxed(cursor, 1) % index_rows(&store->index));
+        hand->segments = index_row(&store->index, hand->row);
     }
     if (hand->segments == 0) {
         return false;
     }
-    hand->segment = hand->word * 64 + (uint32_t)__builtin_ctzll(hand->segments);
+    hand->segment = hand->row * INDEX_ROW_SEGMENTS + (uint32_t)__builtin_ctzll(hand->segments);
     hand->segments &= hand->segments - 1;
     hand->bucket = 0;
     hand->active = true;
@@ -250,9 +245,9 @@ sweep_segment(struct store_member *member, uint32_t budget, bool flush)
     struct member_sweep *sweep = &member->sweep;
     /* acquire: pairs with the store in rebuild_finish(). Loaded in each call: the table lives as long as this turn. */
     uint64_t table = load_acquire(&index->directory[sweep->hand.segment]);
-    if (table == 0) { /* its bit was seen before it: nothing in it can be due */
+    if (!table_exists(table)) { /* closed since the row was looked at */
         sweep->hand.active = false;
-        return budget - 1; /* bounded, while whoever makes the only table is off its CPU */
+        return budget - 1;
     }
     if (load_relaxed(&index->segments[sweep->hand.segment].next) != 0 && ++sweep->waited < SWEEP_WAIT_CALLS) {
         sweep_segment_start(sweep); /* being rebuilt: its buckets move under our feet, and soon it is done */
@@ -290,7 +285,7 @@ sweep_start_flush(struct store *store)
 {
     uint64_t epoch = load_relaxed(&store->flush_epoch);
     if (epoch != 0 && qsbr_passed(&store->qsbr, epoch) && cas_acq_rel(&store->flush_epoch, &epoch, 0)) {
-        uint64_t until = load_relaxed(&store->sweep_next) + sweep_word_count(store);
+        uint64_t until = load_relaxed(&store->sweep_next) + index_rows(&store->index);
         uint64_t now = load_relaxed(&store->flush_until);
         while (now < until && !cas_acq_rel(&store->flush_until, &now, until)) {
         }
@@ -333,8 +328,8 @@ sweep_step(struct store_member *member)
     bool flush = sweep_is_flush(store);
     sweep->flush = flush || (sweep->flush && (sweep->hand.active || sweep->hand.segments != 0));
     sweep->move = load_relaxed(&store->sweep_move);
-    bool wanted =
-        sweep->flush || sweep->move || load_relaxed(&store->sweep_expired) || load_relaxed(&store->sweep_ghosts);
+    bool wanted = sweep->flush || sweep->move || load_relaxed(&store->sweep_expired) ||
+                  load_relaxed(&store->sweep_ghosts) || load_relaxed(&store->sweep_tables);
     if (LIKELY(!wanted)) {
         sweep->hungry = false;
         return;
@@ -370,9 +365,26 @@ sweep_flushed(struct store *store)
     }
 }
 
-void
-sweep_manage(struct store *store, const struct store_stats *stats)
+/* A round leaves a segment without keys no table, and one with keys at most its first or a bucket a key. Twice that: a
+ * rebuild may be under way, and chains have buckets too. */
+static bool
+sweep_tables_are_large(const struct store *store, const struct store_stats *stats)
 {
+    const struct index *index = &store->index;
+    uint64_t buckets = (stats->index_bytes - MIN(stats->index_bytes, index->fixed_bytes)) / sizeof(struct index_bucket);
+    uint64_t segments = MIN(stats->keys, index->segment_count); /* that have keys, at most */
+    return buckets > 2 * ((segments << index->first_log2) + stats->keys);
+}
+
+void
+sweep_manage(struct store *store, const struct store_stats *stats, uint64_t now_ms)
+{
+    if (now_ms - store->ghost_line_ms >= SWEEP_GHOST_MS) {
+        store->ghost_line_ms = now_ms;
+        store_relaxed(&store->ghost_line, store->ghost_line_next);
+        store->ghost_line_next = stamp_clock_read(&store->clock);
+    }
     store_relaxed(&store->sweep_expired, stats->keys_with_expiry != 0);
-    store_relaxed(&store->sweep_ghosts, stats->ghosts > SWEEP_GHOSTS_MIN + stats->keys / 8);
+    store_relaxed(&store->sweep_ghosts, stats->ghosts > stats->keys / 8);
+    store_relaxed(&store->sweep_tables, sweep_tables_are_large(store, stats));
 }

@@ -1,4 +1,4 @@
-/* sweep.h - removing what is gone already: expired records, flushed records, ghosts above their bound.
+/* sweep.h - removing what is gone already: expired and flushed records, old ghosts, tables in which nothing is.
  *
  * Reads never delete. Members share one cursor over the index and take 64 segments at a time; each call does a few
  * buckets. A flush is swept when every member has quiesced since its cut, so that no late write is missed. */
@@ -29,4 +29,4 @@ void sweep_flushed(struct store *store);
 void sweep_leave(struct store_member *member);
 
 /* Management core: decides whether there is anything to sweep for. */
-void sweep_manage(struct store *store, const struct store_stats *stats);
+void sweep_manage(struct store *store, const struct store_stats *stats, uint64_t now_ms);

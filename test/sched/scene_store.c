@@ -344,6 +344,7 @@ scene_setup(void)
     CHECK(store_open(&config, &scene.store) == 0);
     sched_quiet(&scene.store->sweep_expired, sizeof(scene.store->sweep_expired));
     sched_quiet(&scene.store->sweep_ghosts, sizeof(scene.store->sweep_ghosts));
+    sched_quiet(&scene.store->sweep_tables, sizeof(scene.store->sweep_tables));
     for (uint32_t i = 0; i < scene.scene.thread_count; i++) {
         scene.members[i] = store_join(scene.store, i, "scene");
         CHECK(scene.members[i] != NULL);

@@ -43,6 +43,14 @@ static const struct scene_plan plans[] = {
       { "rebuild, get b, get a", "set a, add b, turn", "del a, get b, turn" } },
     { "rebuild-append", JUDGED, 1, 1, "set a, set u, set v, set w, set x, set y, set z, del z",
       { "rebuild, get b", "add b, get a", "add c, get b" } },
+    /* closing */
+    { "close-write", JUDGED, 2, 2, "set a, del a", { "rebuild, get a", "add a, get a" } },
+    { "close-helpers", JUDGED, 2, 1, "set a, del a", { "rebuild, get b", "add a, get a", "add b, del a" } },
+    { "close-close", JUDGED, 1, 1, "set a, del a", { "rebuild, add a", "rebuild, del a", "incr a, del a" } },
+    { "close-read", LOOSE, 2, 1, "set a, del a", { "rebuild, nap, reclaim", "get a, nap, get a, nap, get a" } },
+    { "close-open", LOOSE, 1, 1, "set a, del a",
+      { "rebuild, nap, reclaim", "set a, nap, rebuild, get a", "del a, rebuild, nap, reclaim" } },
+    { "close-sweep", LOOSE, 1, 1, "set a, del a", { "rebuild, nap, reclaim", "sweep, nap, sweep", "add b, scan" } },
     /* eviction */
     { "evict-overwrite", LOOSE, 2, 1, "set a, set b", { "evict, nap, reclaim", "set a, get b, nap, get a" } },
     { "evict-evict", LOOSE, 1, 1, "set a, set x, set y, set z", { "evict", "evict, add b", "del a" } },

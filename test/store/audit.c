@@ -74,12 +74,16 @@ audit_store(const struct store *store)
 {
     struct audit audit = { 0 };
     const struct index *index = &store->index;
+    uint32_t row = 0; /* tables in it */
     for (uint32_t segment = 0; segment < index->segment_count; segment++) {
         uint64_t table = load_acquire(&index->directory[segment]);
-        bool occupied = (load_relaxed(&index->occupied[segment / 64]) >> segment % 64 & 1) != 0;
         audit.unfinished += load_relaxed(&index->segments[segment].next) != 0;
-        audit.unfinished += occupied != (table != 0);
-        if (table == 0) {
+        row += table_exists(table);
+        if ((segment + 1) % INDEX_ROW_SEGMENTS == 0) {
+            audit.unfinished += row != load_relaxed(&index->row_tables[segment / INDEX_ROW_SEGMENTS]);
+            row = 0;
+        }
+        if (!table_exists(table)) {
             continue;
         }
         audit.bytes += memory_class_bytes(sizeof(struct index_bucket) << (table & INDEX_LOG2_MASK));

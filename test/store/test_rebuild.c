@@ -337,6 +337,164 @@ a_member_that_leaves_finishes_its_rebuild(void)
     shut();
 }
 
+/* ---- closing ---- */
+
+static void
+time_passes(uint32_t ms)
+{
+    for (uint32_t i = 0; i < ms; i++) {
+        store_set_time(a, a->now_ms + 1);
+        store_set_time(b, b->now_ms + 1);
+        turns(4);
+        if (i % 8 == 0) {
+            store->stats_at_ms = store->ghost_line_ms = 0; /* the management core's clock runs on, too */
+            store_manage(store);
+        }
+    }
+}
+
+static uint32_t
+tables_now(void)
+{
+    uint32_t tables = 0;
+    for (uint32_t row = 0; row < index_rows(&store->index); row++) {
+        tables += (uint32_t)__builtin_popcountll(index_row(&store->index, row));
+    }
+    return tables;
+}
+
+static void
+segments_without_keys_lose_their_tables(void)
+{
+    enum { FLUSHED, DELETED, DELETED_LONG, EXPIRED, WAYS };
+    for (uint32_t way = 0; way < WAYS; way++) {
+        open_two(way == FLUSHED ? LARGE / 8 : LARGE / 64); /* 32 buckets, or 4 */
+        char text[STORE_GHOST_KEY + 16];
+        for (uint32_t n = 0; n < 5000; n++) {
+            int width = way == DELETED_LONG ? STORE_GHOST_KEY + 1 : 1;
+            struct slice key = slice_of(text, (size_t)snprintf(text, sizeof(text), "%0*u", width, n));
+            int64_t until_ms = way == EXPIRED && n >= 3 ? a->now_ms + 10 : RECORD_NO_EXPIRY;
+            CHECK(fixture_set_until(a, key, key, until_ms) == STORE_OK);
+            bool was_there;
+            if (n >= 3 && (way == DELETED || way == DELETED_LONG)) {
+                CHECK(fixture_del(b, key, &was_there) == STORE_OK && was_there);
+            }
+            turns(n % 16 == 0);
+            if (n % 64 == 0) {
+                store_manage(store);
+            }
+        }
+        CU_ASSERT(tables_now() > index_rows(&store->index) * INDEX_ROW_SEGMENTS / 2);
+        if (way == FLUSHED) {
+            CHECK(store_flush(a) == STORE_OK);
+            for (uint32_t n = 0; n < 3; n++) {
+                struct slice key = slice_of(text, (size_t)snprintf(text, sizeof(text), "%u", n));
+                CHECK(fixture_put(b, key, key) == STORE_OK);
+            }
+        }
+        for (uint32_t i = 0; i < 100 && (tables_now() > 6 ||
+                                         load_relaxed(&a->counters.ghosts) + load_relaxed(&b->counters.ghosts) != 0);
+             i++) {
+            time_passes(30);
+        }
+        time_passes(30);
+        CU_ASSERT_EQUAL(store_keys(store), 3);
+        CU_ASSERT(tables_now() <= 6);
+        struct store_stats stats;
+        store_stats(store, &stats);
+        CU_ASSERT_EQUAL(stats.ghosts, 0);
+        CU_ASSERT(stats.index_bytes - store->index.fixed_bytes <=
+                  (sizeof(struct index_bucket) << store->index.first_log2) * 6);
+        struct audit audit = audit_store(store);
+        CU_ASSERT(audit.records == 3 && audit.unfinished == 0 && audit.bytes == stats.memory.used_bytes);
+        shut();
+    }
+}
+
+/* `a` has announced that it closes segment 0, and frozen it; there it stands. */
+static void
+stop_closing(void)
+{
+    put_keys(0, 8);
+    turns(20);
+    char text[32];
+    for (uint32_t n = 0; n < 8; n++) {
+        bool was_there;
+        CHECK(fixture_del(b, key_of_segment(text, n), &was_there) == STORE_OK);
+    }
+    uint64_t soft_bytes = load_relaxed(&store->qsbr.soft_bytes);
+    rebuild_wish(a, 0);
+    store_relaxed(&store->qsbr.soft_bytes, 0); /* no room to retire the table */
+    for (uint32_t i = 0; i < 10; i++) {
+        rebuild_step(a);
+    }
+    store_relaxed(&store->qsbr.soft_bytes, soft_bytes);
+    CU_ASSERT_EQUAL_FATAL(load_relaxed(&store->index.segments[0].next),
+                          (table_now() & INDEX_ADDRESS_MASK) | REBUILD_CLOSING);
+}
+
+static void
+who_wants_a_segment_that_is_being_closed_gets_it(void)
+{
+    open_two(0);
+    stop_closing();
+    uint64_t before = table_now();
+    CU_ASSERT_EQUAL(keys_found(0, 8), 0);
+    CU_ASSERT_EQUAL(table_now(), before); /* readers do not help */
+    char text[32];
+    struct slice key = key_of_segment(text, 3);
+    CU_ASSERT_EQUAL(fixture_put(b, key, key), STORE_OK);
+    uint64_t next = load_relaxed(&store->index.segments[0].next), to = next != 0 ? next : table_now();
+    CU_ASSERT(table_exists(to) && table_log2(to) == table_log2(before));
+    CU_ASSERT_EQUAL(INDEX_GENERATION(to), INDEX_GENERATION(before) + 1);
+    CU_ASSERT_EQUAL(keys_found(0, 8), 1);
+    turns(200);
+    CU_ASSERT_EQUAL(keys_found(0, 8), 1);
+    CU_ASSERT_EQUAL(store_keys(store), 1);
+    CU_ASSERT_EQUAL(audit_store(store).unfinished, 0);
+    shut();
+}
+
+static void
+a_closed_segment_opens_again_and_no_two_absences_of_a_key_look_alike(void)
+{
+    open_two(0);
+    char text[32];
+    struct slice key = key_of_segment(text, 0);
+    uint64_t hash = store_hash(store, key), versions[3];
+    for (uint32_t i = 0; i < ARRAY_COUNT(versions); i++) {
+        bool was_there;
+        CU_ASSERT_FALSE(table_exists(table_now()));
+        struct store_view view = store_view(a, key, hash);
+        CU_ASSERT_PTR_NULL(view.record);
+        versions[i] = view.version;
+        CHECK(fixture_put(b, key, key) == STORE_OK);
+        CHECK(fixture_del(b, key, &was_there) == STORE_OK && was_there);
+        turns(20);
+        rebuild_wish(a, 0);
+        turns(20);
+    }
+    CU_ASSERT(versions[0] != versions[1] && versions[1] != versions[2]);
+    CU_ASSERT_EQUAL(audit_store(store).unfinished, 0);
+    shut();
+}
+
+static void
+a_member_that_leaves_finishes_its_closing(void)
+{
+    open_two(0);
+    stop_closing();
+    store_offline(b);
+    store_leave(a);
+    CU_ASSERT_FALSE(table_exists(table_now()));
+    CU_ASSERT_EQUAL(load_relaxed(&store->index.segments[0].next), 0);
+    a = fixture_join(store, 0);
+    store_online(b);
+    shut();
+}
+
+/* ---- flushes ---- */
+
 /* 256 keys are flushed, and `a` has swept seven eighths of their segment. */
 static void
 sweep_most_of_a_flush(void)
@@ -437,6 +595,10 @@ main(void)
     CU_ADD_TEST(suite, of_two_members_that_begin_at_once_one_rebuilds);
     CU_ADD_TEST(suite, a_rebuild_without_memory_waits_and_nothing_is_lost);
     CU_ADD_TEST(suite, a_member_that_leaves_finishes_its_rebuild);
+    CU_ADD_TEST(suite, segments_without_keys_lose_their_tables);
+    CU_ADD_TEST(suite, who_wants_a_segment_that_is_being_closed_gets_it);
+    CU_ADD_TEST(suite, a_closed_segment_opens_again_and_no_two_absences_of_a_key_look_alike);
+    CU_ADD_TEST(suite, a_member_that_leaves_finishes_its_closing);
     CU_ADD_TEST(suite, a_flush_is_swept_to_its_end_although_the_segment_shrinks_meanwhile);
     CU_ADD_TEST(suite, a_flushed_record_that_is_frozen_when_its_turn_comes_is_swept_later);
     CU_ADD_TEST(suite, a_member_that_leaves_hands_on_what_it_sweeps_of_a_flush);
