@@ -17,10 +17,9 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    { "latency", bench_latency }, { "throughput", bench_throughput }, { "open", bench_open },
-    { "matrix", bench_matrix },
-    { "sweep", bench_sweep },     { "goals", bench_goals },           { "machine", bench_machine },
-    { "rank", bench_rank },       { "report", bench_report },
+    { "latency", bench_latency }, { "matrix", bench_matrix }, { "throughput", bench_throughput },
+    { "open", bench_open },       { "sweep", bench_sweep },   { "goals", bench_goals },
+    { "machine", bench_machine }, { "rank", bench_rank },     { "report", bench_report },
 };
 
 int
