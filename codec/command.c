@@ -32,14 +32,6 @@ const struct command_name command_names[1 << COMMAND_HASH_BITS] = { COMMAND_HASH
 
 static_assert((int)COMMAND_HASH_ROWS == (int)COMMAND_COUNT, "command_hash.py read every row");
 
-static inline uint64_t
-load4(const uint8_t *at)
-{
-    uint32_t word;
-    memcpy(&word, at, sizeof(word));
-    return word;
-}
-
 /* Nothing outside the name is read: pieces overlap instead. */
 const struct command *
 command_find(struct slice name)
@@ -50,7 +42,7 @@ command_find(struct slice name)
         first = load8(name.data);
         last = load8(name.data + name.bytes - 8);
     } else if (name.bytes >= 4) {
-        first = load4(name.data) | load4(name.data + name.bytes - 4) << 8 * (name.bytes - 4);
+        first = load4(name.data) | (uint64_t)load4(name.data + name.bytes - 4) << 8 * (name.bytes - 4);
     } else if (name.bytes > 0) {
         first = name.data[0] | (uint64_t)name.data[name.bytes >> 1] << 8 * (name.bytes >> 1);
         first |= (uint64_t)name.data[name.bytes - 1] << 8 * (name.bytes - 1);

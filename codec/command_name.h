@@ -14,14 +14,6 @@ struct command_name {
 
 extern const struct command_name command_names[1 << COMMAND_HASH_BITS];
 
-static inline uint64_t
-load8(const uint8_t *at)
-{
-    uint64_t word;
-    memcpy(&word, at, sizeof(word));
-    return word;
-}
-
 /* The row whose name has these words, as words() and key() in command_hash.py, and this length; NULL: none. Words not
  * yet folded; a careful row's whole name is still to be compared. */
 static inline const struct command_name *

@@ -9,6 +9,8 @@ static const char pairs[200] = "0001020304050607080910111213141516171819"
                                "6061626364656667686970717273747576777879"
                                "8081828384858687888990919293949596979899";
 
+#define INT64_DIGITS 19 /* so many never wrap 64 bits */
+
 bool
 number_parse_int64(struct slice text, int64_t *out)
 {
@@ -29,13 +31,13 @@ number_parse_int64(struct slice text, int64_t *out)
             return false;
         }
     }
-    if (*at < '1' || *at > '9') {
+    if (*at < '1' || *at > '9' || end - at > INT64_DIGITS) {
         return false;
     }
     value = *at++ - '0';
-    for (; at < end; at++) { /* at most 19 more: 20 digits wrap only once past 1.8e19, checked before each step */
+    for (; at < end; at++) {
         uint32_t digit = (uint32_t)*at - '0';
-        if (digit > 9 || value > (UINT64_MAX - digit) / 10) {
+        if (digit > 9) {
             return false;
         }
         value = value * 10 + digit;
@@ -66,7 +68,7 @@ digits_count(uint64_t value)
 
 /* At most 20 digits. */
 static size_t
-digits_print(char *out, uint64_t value)
+digits_print_long(char *out, uint64_t value)
 {
     uint32_t count = digits_count(value), at = count;
 
@@ -80,6 +82,20 @@ digits_print(char *out, uint64_t value)
         *out = (char)('0' + value);
     }
     return count;
+}
+
+/* At most 20 digits; one pair, what most counters are, without a loop. */
+static inline size_t
+digits_print(char *out, uint64_t value)
+{
+    if (value < 100) {
+        const char *pair = pairs + 2 * value;
+        size_t count = 1 + (value >= 10);
+        out[0] = pair[value < 10];
+        out[count - 1] = pair[1];
+        return count;
+    }
+    return digits_print_long(out, value);
 }
 
 size_t

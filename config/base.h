@@ -94,10 +94,54 @@ bytes_copy(uint8_t *to, const uint8_t *from, size_t bytes)
     memcpy(to, from, bytes);
 }
 
+static inline uint32_t
+load4(const uint8_t *at)
+{
+    uint32_t word;
+    memcpy(&word, at, sizeof(word));
+    return word;
+}
+
+static inline uint64_t
+load8(const uint8_t *at)
+{
+    uint64_t word;
+    memcpy(&word, at, sizeof(word));
+    return word;
+}
+
+/* Whole words, the last one again where they overlap: no byte beyond `bytes` is read. memcmp() loads a whole vector
+ * wherever the page allows it, also from the next cache line, which nobody prefetched: a third of a ZSCORE among a
+ * million small objects. None, at no address, too. */
+static inline bool
+bytes_equal(const uint8_t *a, const uint8_t *b, size_t bytes)
+{
+    if (UNLIKELY(bytes > COPY_SHORT_BYTES)) {
+        return memcmp(a, b, bytes) == 0;
+    }
+    if (LIKELY(bytes >= 8)) {
+        for (size_t at = 0; at + 8 < bytes; at += 8) {
+            if (load8(a + at) != load8(b + at)) {
+                return false;
+            }
+        }
+        return load8(a + bytes - 8) == load8(b + bytes - 8);
+    }
+    if (bytes >= 4) {
+        return load4(a) == load4(b) && load4(a + bytes - 4) == load4(b + bytes - 4);
+    }
+    for (size_t at = 0; at < bytes; at++) {
+        if (a[at] != b[at]) {
+            return false;
+        }
+    }
+    return true;
+}
+
 static inline bool
 slice_equal(struct slice a, struct slice b)
 {
-    return a.bytes == b.bytes && (a.bytes == 0 || memcmp(a.data, b.data, a.bytes) == 0);
+    return a.bytes == b.bytes && bytes_equal(a.data, b.data, a.bytes);
 }
 
 /* ASCII letters compare equal in either case; `lower` must be lower case. */
