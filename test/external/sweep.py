@@ -297,6 +297,15 @@ class Wrong(unittest.TestCase):
         self.assertIn("12 KiB: SET: OOM no room; this size and larger ones are left out", error)
         self.assertEqual({row["size_bytes"] for row in table(out)}, {"96"})
 
+    def test_another_server_stands_beside(self):
+        with FakeServer(lambda *words: words[-1]) as server, Server("auth.password=secret") as ours:
+            code, out, error = sweep("-p", str(ours.port), "-a", "secret", "--wire", "sbe", "--vs", "tcp:peer", "--at",
+                                     f"peer=127.0.0.1:{server.port}", *self.words)
+            self.assertEqual(code, 0, error)
+            self.assertEqual({row["label"] for row in table(out)}, {"kernel-tcp-sbe", "peer-kernel-tcp-resp"})
+            self.assertFalse(server.values)
+            self.assertEqual({name for _, name in server.counts}, {"SET", "GET", "DEL"})  # no AUTH, no HELLO
+
     def test_one_side_ends_and_the_other_goes_on(self):
         def answer(server, connection, name, count, key, reply):
             return flip(7)(server, reply) if connection == 4 and name == "GET" and len(reply) > 100 else reply

@@ -372,6 +372,9 @@ bad_command_lines_are_usage_errors(void)
         "--vs tcp:none",
         "--vs tcp:shm --provider net",
         "--vs shm:fabric-shm",
+        "--vs ethernet:tcp",
+        "--vs tcp:peer",
+        "--vs peer:peer --at peer=127.0.0.1:1",
         "--at tcp",
         "--at shm=127.0.0.1:1",
         "--at tcp=127.0.0.1:0",
@@ -411,6 +414,8 @@ the_environment_chooses_where_nothing_is_named(void)
         { "", "-s /run/x", "unix", NULL },
         { "", "--ethernet", "ethernet", NULL },
         { "", "--provider tcp", "fabric-tcp", NULL },
+        { "", "--vs tcp:peer --at peer=127.0.0.1:1", "tcp", "peer" },
+        { "", "--vs ethernet:tcp --at ethernet=10.0.0.2:6379", "ethernet", "tcp" },
         { "", "--vs tcp;ofi_rxm:fabric-tcp", "tcp;ofi_rxm", "fabric-tcp" },
     };
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {

@@ -8,7 +8,7 @@
 
 enum { EXIT_FAILED = 1, EXIT_NO_CONNECTION = 3, EXIT_INTERRUPTED = 130 };
 
-#define POLL_NS 500000000 /* between two looks at sides that are not being measured */
+#define POLL_NS 100000000 /* between two looks at sides that are not being measured */
 
 struct sweep {
     struct sweep_options options;

@@ -176,6 +176,41 @@ option_take(struct sweep_options *options, int option, char *value)
     }
 }
 
+static bool
+has_place(const struct sweep_options *options, const struct sweep_transport *transport)
+{
+    for (uint32_t i = 0; i < options->places.count; i++) {
+        if (strcmp(options->places.places[i].name, transport->name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Each place is of a transport that is measured; what cannot be where -h and -p say has one. */
+static bool
+places_check(const struct sweep_options *options)
+{
+    const struct sweep_transport *a = &options->transports[0], *b = options->versus ? &options->transports[1] : a;
+    for (uint32_t i = 0; i < options->places.count; i++) {
+        const char *name = options->places.places[i].name;
+        if (strcmp(name, a->name) != 0 && strcmp(name, b->name) != 0) {
+            fprintf(stderr, "sluice-bench: --at %s: that transport is not measured\n", name);
+            return false;
+        }
+    }
+    for (const struct sweep_transport *one = a;; one = b) {
+        if ((one->carrier == SWEEP_PEER || (one->carrier == SWEEP_ETHERNET && options->versus)) &&
+            !has_place(options, one)) {
+            fprintf(stderr, "sluice-bench: --vs: say where: --at %s=HOST:PORT\n", one->name);
+            return false;
+        }
+        if (one == b) {
+            return true;
+        }
+    }
+}
+
 /* Which transports, after the environment had its say. */
 static bool
 transports_choose(struct sweep_options *options)
@@ -209,15 +244,7 @@ transports_choose(struct sweep_options *options)
                                     ? "with USE_EFA=false both are the kernel's TCP: nothing to compare"
                                     : "both are the same transport");
     }
-    for (uint32_t i = 0; i < options->places.count; i++) {
-        const char *name = options->places.places[i].name;
-        if (strcmp(name, options->transports[0].name) != 0 &&
-            (!options->versus || strcmp(name, options->transports[1].name) != 0)) {
-            fprintf(stderr, "sluice-bench: --at %s: that transport is not measured\n", name);
-            return false;
-        }
-    }
-    return true;
+    return places_check(options);
 }
 
 int

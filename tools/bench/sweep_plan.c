@@ -89,7 +89,8 @@ sweep_transport_of(const char *name, enum sweep_switch efa, struct sweep_transpo
         const char *name;
         enum sweep_carrier carrier;
     } streams[] = {
-        { "tcp", SWEEP_TCP }, { "none", SWEEP_TCP }, { "ethernet", SWEEP_ETHERNET }, { "unix", SWEEP_UNIX }
+        { "tcp", SWEEP_TCP },   { "none", SWEEP_TCP },  { "ethernet", SWEEP_ETHERNET },
+        { "unix", SWEEP_UNIX }, { "peer", SWEEP_PEER },
     };
 
     *out = (struct sweep_transport){ .carrier = SWEEP_FABRIC };

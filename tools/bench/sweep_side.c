@@ -5,7 +5,8 @@
 #include <pthread.h>
 #include <semaphore.h>
 
-#define DELETE_KEYS 64 /* in one request */
+#define DELETE_KEYS       64 /* in one request */
+#define DELETE_TIMEOUT_MS 2000
 
 /* Drives one rail but the first. */
 struct sweep_driver {
@@ -73,6 +74,14 @@ place_of(const struct sweep_places *places, const char *name, uint32_t rail)
     return NULL;
 }
 
+/* Another server speaks RESP, and our password is none of its business. */
+static void
+peer_only(struct client_options *client)
+{
+    client->wire = client->wire == CLIENT_SBE ? CLIENT_RESP2 : client->wire;
+    client->user = client->password = NULL;
+}
+
 /* How rail number `rail` reaches the server. False: `why`. */
 static bool
 connection_of(const struct sweep_side *side, uint32_t rail, struct bench_connection *out, char why[SWEEP_WHY_BYTES])
@@ -94,6 +103,10 @@ connection_of(const struct sweep_side *side, uint32_t rail, struct bench_connect
     if (at != NULL && !bench_address("--at", at, client)) {
         snprintf(why, SWEEP_WHY_BYTES, "%s is no address", at);
         return false;
+    }
+    if (carrier == SWEEP_PEER) {
+        peer_only(client);
+        return true;
     }
     if (carrier != SWEEP_FABRIC && (carrier == SWEEP_UNIX) != (client->path != NULL)) {
         snprintf(why, SWEEP_WHY_BYTES, carrier == SWEEP_UNIX ? "a path is missing: -s PATH" : "%s is a path", at);
@@ -176,8 +189,12 @@ sweep_side_open(uint32_t index, const struct sweep_transport *transport, uint32_
     named.ethernet = transport->carrier == SWEEP_ETHERNET;
     named.client.path = transport->carrier == SWEEP_UNIX ? "any" : NULL;
     named.client.fabric.provider = transport->carrier == SWEEP_FABRIC ? sweep_provider(transport) : NULL;
+    if (transport->carrier == SWEEP_PEER) {
+        peer_only(&named.client);
+    }
     bench_label(&named, label);
-    snprintf(side->label, sizeof(side->label), rail_count > 1 ? "%s-%urails" : "%s", label, rail_count);
+    snprintf(side->label, sizeof(side->label), rail_count > 1 ? "%s%s-%urails" : "%s%s",
+             transport->carrier == SWEEP_PEER ? "peer-" : "", label, rail_count);
     return side;
 }
 
@@ -212,6 +229,7 @@ keys_delete(struct sweep_side *side)
     static char keys[DELETE_KEYS][SWEEP_KEY_BYTES];
     struct client_reply reply;
     enum client_status status = CLIENT_OK;
+    client_timeout(side->control, DELETE_TIMEOUT_MS);
     for (uint64_t chunk = 0; chunk < side->chunks_stored && status == CLIENT_OK;) {
         struct slice words[1 + DELETE_KEYS] = { SLICE_LITERAL("DEL") };
         uint32_t count = 1;

@@ -56,7 +56,7 @@ enum sweep_status sweep_side_prepare(struct sweep_side *side, const struct sweep
  * *ticks: cycles from the first request to the last reply, every byte of the replies compared. */
 enum sweep_status sweep_side_transfer(struct sweep_side *side, enum sweep_operation operation, uint64_t *ticks,
                                       char why[SWEEP_WHY_BYTES]);
-/* Between transfers, about once a second: the server must not take us for dead. */
+/* Between transfers, several times within a lease: the server must not take us for dead. */
 void sweep_side_poll(struct sweep_side *side);
 
 /* "shm-resp-auto-2rails": what results are filed under. */
