@@ -1,69 +1,6 @@
-/* test_bench.c - sluice-bench: ranks, digits, schedules, and replies counted wherever they are cut. */
+/* test_bench.c - sluice-bench: digits, schedules, and replies counted wherever they are cut. */
 #include "tools/bench/load.h"
-#include "tools/bench/stats.h"
 #include <CUnit/Basic.h>
-
-static void
-no_samples_give_zeros(void)
-{
-    struct summary summary = summary_of(NULL, 0, 1);
-    CU_ASSERT_EQUAL(summary.samples, 0);
-    CU_ASSERT_EQUAL(summary.p50_us, 0);
-    CU_ASSERT_EQUAL(summary.qps, 0);
-    CU_ASSERT_EQUAL(median_of(NULL, 0), 0);
-}
-
-static void
-ranks_are_exact(void)
-{
-    static const struct {
-        uint64_t count;
-        double percent;
-        uint64_t rank; /* of 1, 2, 3 ... count */
-    } rows[] = {
-        { 1, 50, 1 },           { 1, 99.99, 1 },
-        { 2, 50, 1 },           { 3, 50, 2 },
-        { 4, 75, 3 },           { 4, 76, 4 },
-        { 100, 99, 99 },        { 100, 99.9, 100 },
-        { 1000, 99.9, 999 },    { 1001, 99.9, 1000 },
-        { 10000, 99.99, 9999 }, { 200000, 99.99, 199980 },
-        { 200000, 50, 100000 }, { 200000, 99.9, 199800 },
-        { 5, 100, 5 },          { 100, 0.5, 1 },
-    };
-    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-        uint64_t *values = malloc(rows[i].count * sizeof(*values));
-        for (uint64_t j = 0; j < rows[i].count; j++) {
-            values[j] = j + 1;
-        }
-        CU_ASSERT_EQUAL(rank_of(values, rows[i].count, rows[i].percent), rows[i].rank);
-        free(values);
-    }
-}
-
-static void
-a_summary_is_what_pen_and_paper_give(void)
-{
-    uint64_t ticks[10] = { 9000, 1000, 3000, 2000, 5000, 4000, 7000, 6000, 10000, 8000 };
-    struct summary summary = summary_of(ticks, 10, 0.5); /* half a nanosecond a tick */
-    CU_ASSERT_DOUBLE_EQUAL(summary.min_us, 0.5, 1e-12);
-    CU_ASSERT_DOUBLE_EQUAL(summary.p50_us, 2.5, 1e-12);
-    CU_ASSERT_DOUBLE_EQUAL(summary.p75_us, 4, 1e-12);
-    CU_ASSERT_DOUBLE_EQUAL(summary.p90_us, 4.5, 1e-12);
-    CU_ASSERT_DOUBLE_EQUAL(summary.p95_us, 5, 1e-12);
-    CU_ASSERT_DOUBLE_EQUAL(summary.p99_99_us, 5, 1e-12);
-    CU_ASSERT_DOUBLE_EQUAL(summary.max_us, 5, 1e-12);
-    CU_ASSERT_DOUBLE_EQUAL(summary.mean_us, 2.75, 1e-12);
-    CU_ASSERT_DOUBLE_EQUAL(summary.qps, 1e6 / 2.75, 1e-6);
-    CU_ASSERT_EQUAL(summary.samples, 10);
-}
-
-static void
-medians_take_the_middle(void)
-{
-    double odd[] = { 5, 1, 3 }, even[] = { 4, 1, 3, 2 };
-    CU_ASSERT_DOUBLE_EQUAL(median_of(odd, 3), 3, 0);
-    CU_ASSERT_DOUBLE_EQUAL(median_of(even, 4), 2.5, 0);
-}
 
 static void
 digits_are_twelve(void)
@@ -209,10 +146,6 @@ main(void)
 {
     CU_initialize_registry();
     CU_pSuite suite = CU_add_suite("bench", NULL, NULL);
-    CU_ADD_TEST(suite, no_samples_give_zeros);
-    CU_ADD_TEST(suite, ranks_are_exact);
-    CU_ADD_TEST(suite, a_summary_is_what_pen_and_paper_give);
-    CU_ADD_TEST(suite, medians_take_the_middle);
     CU_ADD_TEST(suite, digits_are_twelve);
     CU_ADD_TEST(suite, random_numbers_stay_below_and_cover);
     CU_ADD_TEST(suite, a_mix_is_spread_by_weight);

@@ -3,18 +3,11 @@
 #include "config/sync.h"
 #include <sched.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
-/* A CPU shared with others for more than this is worth a word. */
-#define BUSY_SHARE_MAX       0.1
-#define STEAL_SHARE_MAX      0.01
-/* Clock ticks of one CPU: in less than that, shares say nothing. */
-#define SHORTEST_WATCH_TICKS 20
-#define PREEMPTED_A_SECOND   50
-#define CALIBRATION_NS       20000000
+#define CALIBRATION_NS 20000000
 
 /* The allowed set as it was when the program started: pinning a thread must not change what "the i-th" means. */
 static cpu_set_t *
@@ -81,106 +74,6 @@ machine_ns_per_cycle(void)
         ns_per_cycle = (double)(end_ns - begin_ns) / (double)(cycles_now() - begin);
     }
     return ns_per_cycle;
-}
-
-/* Line `cpu` of /proc/stat: user nice system idle iowait irq softirq steal. */
-static void
-cpu_times(uint64_t *busy, uint64_t *total, uint64_t *steal)
-{
-    unsigned long long t[8] = { 0 };
-    FILE *file = fopen("/proc/stat", "r");
-    *busy = *total = *steal = 0;
-    if (file == NULL) {
-        return;
-    }
-    if (fscanf(file, "cpu %llu %llu %llu %llu %llu %llu %llu %llu", &t[0], &t[1], &t[2], &t[3], &t[4], &t[5], &t[6],
-               &t[7]) == 8) {
-        *busy = t[0] + t[1] + t[2] + t[5] + t[6];
-        *total = *busy + t[3] + t[4] + t[7];
-        *steal = t[7];
-    }
-    fclose(file);
-}
-
-/* utime + stime of a process, its threads included. */
-static uint64_t
-process_times(pid_t pid)
-{
-    char path[64], text[1024];
-    snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-    FILE *file = fopen(path, "r");
-    if (file == NULL) {
-        return 0;
-    }
-    size_t bytes = fread(text, 1, sizeof(text) - 1, file);
-    fclose(file);
-    text[bytes] = '\0';
-    unsigned long long user = 0, system = 0;
-    const char *after_name = strrchr(text, ')'); /* the name may hold anything */
-    if (after_name == NULL ||
-        sscanf(after_name + 1, " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %llu %llu", &user, &system) != 2) {
-        return 0;
-    }
-    return user + system;
-}
-
-static uint64_t
-own_times(const pid_t *quiet, uint32_t quiet_count)
-{
-    uint64_t ticks = process_times(getpid());
-    for (uint32_t i = 0; i < quiet_count; i++) {
-        ticks += process_times(quiet[i]);
-    }
-    return ticks;
-}
-
-static long
-preemptions(void)
-{
-    struct rusage usage;
-    return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nivcsw : 0;
-}
-
-void
-machine_watch_begin(struct machine_watch *watch, const pid_t *quiet, uint32_t quiet_count)
-{
-    double load = 0;
-    if (getloadavg(&load, 1) != 1) {
-        load = 0;
-    }
-    cpu_times(&watch->busy_before, &watch->total_before, &watch->steal_before);
-    watch->own_before = own_times(quiet, quiet_count);
-    watch->preempted_before = preemptions();
-    watch->load = load;
-}
-
-bool
-machine_watch_end(const struct machine_watch *watch, const pid_t *quiet, uint32_t quiet_count, char *text,
-                  size_t text_bytes)
-{
-    uint64_t busy, total, steal;
-    cpu_times(&busy, &total, &steal);
-    uint64_t own = own_times(quiet, quiet_count) - watch->own_before;
-    double cpus = (double)sysconf(_SC_NPROCESSORS_ONLN);
-    double passed = (double)(total - watch->total_before) / cpus; /* ticks of one CPU */
-    text[0] = '\0';
-    if (passed < SHORTEST_WATCH_TICKS) {
-        return false;
-    }
-    uint64_t all = busy - watch->busy_before;
-    double others = quiet_count > 0 && all > own ? (double)(all - own) / passed : 0;
-    double stolen = (double)(steal - watch->steal_before) / passed;
-    double preempted = (double)(preemptions() - watch->preempted_before) / (passed / (double)sysconf(_SC_CLK_TCK));
-    text[0] = '\0';
-    if (others <= BUSY_SHARE_MAX && stolen <= STEAL_SHARE_MAX && preempted <= PREEMPTED_A_SECOND) {
-        return false;
-    }
-    snprintf(
-        text, text_bytes,
-        "the machine was busy: others used %.0f%% of a CPU, %.1f%% was stolen, this thread was preempted %.0f times "
-        "a second (load at the start %.2f): take the figures with care",
-        others * 100, stolen * 100, preempted, watch->load);
-    return true;
 }
 
 static void

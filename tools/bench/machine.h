@@ -14,20 +14,33 @@ int64_t machine_now_ns(void);
 /* Measured once, against CLOCK_MONOTONIC. */
 double machine_ns_per_cycle(void);
 
-/* What happened beside us between begin and end. */
+/* ---- was it quiet: machine_watch.c ---- */
+
+/* Since some moment in the past. What this system does not tell stays 0. */
+struct machine_counts {
+    uint64_t busy, total, stolen; /* clock ticks of all CPUs */
+    uint64_t own;                 /* clock ticks of this process and of the servers that it measures */
+    uint64_t preempted;           /* times that the calling thread was */
+    uint64_t throttled_us;        /* that our control group had to wait, because of its CPU limit */
+    uint64_t hot;                 /* times that a core was slowed down because of its heat */
+};
+
 struct machine_watch {
-    uint64_t busy_before, total_before, steal_before, own_before; /* clock ticks */
-    long preempted_before;
+    struct machine_counts before;
     double load; /* 1-minute load average at begin */
 };
 
 /* The calling thread is the one that measures. `quiet` pids' CPU time counts as ours: the servers under test. With none
- * named nobody knows whose work the others did: only stolen time and preemptions count. */
+ * named nobody knows whose work the others did: what they used is left out. */
 void machine_watch_begin(struct machine_watch *watch, const pid_t *quiet, uint32_t quiet_count);
-/* One sentence in `text` when others used the machine: more than a tenth of a CPU, or stolen time, or preemptions of
- * this thread above 50 a second. False: it was quiet, or too short a time to tell; `text` is empty. */
+/* One sentence in `text` when others used more than a tenth of a CPU, or more than a hundredth of one was stolen by the
+ * host, or this thread was preempted more than 50 times a second, or we were throttled. False: it was quiet, or too
+ * short a time to tell; `text` is empty. */
 bool machine_watch_end(const struct machine_watch *watch, const pid_t *quiet, uint32_t quiet_count, char *text,
                        size_t text_bytes);
+/* The judgement alone: what `after` counts more than `before`. */
+bool machine_watch_judge(const struct machine_watch *watch, const struct machine_counts *after, bool servers_known,
+                         double cpus, double ticks_a_second, char *text, size_t text_bytes);
 
 #define MACHINE_STOPPED_MAX 8
 
