@@ -226,7 +226,10 @@ ctl_config_set(struct ctl_request *request)
         return ctl_fail(request, name == NULL || value == NULL ? "expected a name and a value"
                                                                : "no such setting; \"config show\" lists them");
     }
-    snprintf(change.value, sizeof(change.value), "%s", value);
+    if ((size_t)snprintf(change.value, sizeof(change.value), "%s", value) >= sizeof(change.value)) {
+        return ctl_fail(request, "%s: the value has %zu bytes, expected at most %d", name, strlen(value),
+                        SETTING_TEXT_BYTES - 1);
+    }
     who_asks(request, by);
     bool good = save ? live_save(request->mgmt, &change, by, request->error, sizeof(request->error))
                      : live_set(request->mgmt, &change, 1, by, NULL, request->error, sizeof(request->error));

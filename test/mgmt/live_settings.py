@@ -65,6 +65,7 @@ class Settings(unittest.TestCase):
                             (["log.level", "loud"], '"debug"'),
                             (["streams.port", "1"], "cannot change while the appliance runs"),
                             (["streams.prot", "1"], "no such setting"),
+                            (["lcores.cpus", "0" + " " * 300], "expected at most 255"),
                             (["memory.limit"], "expected a name and a value")):
             status = 2 if len(words) == 1 else 1
             self.assertIn(said, self.ctl("config", "set", *words, status=status))

@@ -174,8 +174,9 @@ def main():
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < 2:
         skip("needs two CPUs")
-    port = 19121
     recording()
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
     with Server(f"metrics.port={port}", f"lcores.cpus={cpus[0]}", "lcores.idle=spin") as server:
         watching(server, port, cpus[1])
 
