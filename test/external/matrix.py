@@ -278,7 +278,9 @@ class EndedEarly(Bench):
         os.kill(pid, signal.SIGKILL)
         out, _ = process.communicate(timeout=WAIT_S)
         self.assertEqual(process.returncode, 1, out)
-        self.assertIn("kernel-tcp-resp          failed: the server ended", out)
+        self.assertIn("kernel-tcp-resp          failed: the server ended: it was ended by signal 9", out)
+        self.assertIn("1 rows measured, 0 finished before, 0 unavailable, 1 failed", out)
+        self.assertRegex(out, "1 +kernel-tcp-sbe ")
         self.assertEqual(self.labels()["kernel-tcp-sbe"], OPERATIONS)
         self.assert_nothing_left()
 
@@ -374,6 +376,8 @@ class Options(Bench):
                 (("--list", "-a", "x"), "runs already"),
                 (("--list", "--set", "a"), "expected NAME=VALUE"),
                 (("--list", *(["--set", "a=b"] * 17)), "more than 16"),
+                (("--list", "--set", "ports=()"), "are what a row makes them"),
+                (("--list", "--set", "auth.password=x"), "are what a row makes them"),
                 (("--list", "--samples", "0"), "expected a number"),
                 (("--list", "-d", "2m"), "expected a number"),
                 (("--list", "surplus"), "unexpected argument"),
@@ -490,6 +494,8 @@ class Peers(Bench):
                     (("--peer", "127.0.0.1:1@x"), 2, "expected a number"),
                     (("--peer", "-=127.0.0.1:1"), 2, "--peer NAME"),
                     (("--peer", "127.0.0.1:1", "--peer", "127.0.0.1:1"), 2, "two of this name"),
+                    (("--peer", "127.0.0.1:1@999999999"), 2, "No such process"),
+                    (("--pause", ours.process.pid, "--peer", f"127.0.0.1:1@{ours.process.pid}"), 2, "the process of two servers"),
                     (("--peer", "none=127.0.0.1:1"), 3, "could not connect"),
                     (("--label", "a,b"), 2, "--label"),
                     (("--label", "../x"), 2, "--label"),

@@ -4,8 +4,10 @@
 #include "tools/bench/machine.h"
 #include "tools/bench/metadata.h"
 #include "tools/bench/progress.h"
+#include <errno.h>
 #include <getopt.h>
 #include <netdb.h>
+#include <signal.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -203,6 +205,32 @@ peer_read(const struct latency *latency, const char *text, struct lane *lane)
     return true;
 }
 
+/* Results are told apart by label, and a process that is stopped for one lane must not serve another. */
+static bool
+lanes_are_distinct(const struct lanes *lanes)
+{
+    for (uint32_t i = 0; i < lanes->count; i++) {
+        const struct lane *lane = &lanes->lanes[i];
+        if (lane->pid != 0 && (lane->pid == getpid() || kill(lane->pid, 0) != 0)) {
+            fprintf(stderr, "sluice-bench: %s: process %d: %s\n", lane->label, (int)lane->pid,
+                    lane->pid == getpid() ? "that is this one" : strerror(errno));
+            return false;
+        }
+        for (uint32_t j = 0; j < i; j++) {
+            const struct lane *other = &lanes->lanes[j];
+            if (strcmp(lane->label, other->label) == 0) {
+                complain(lane->label, "two of this name: --peer takes NAME=");
+                return false;
+            }
+            if (lane->pid != 0 && lane->pid == other->pid) {
+                complain(lane->label, "the process of two servers");
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 static bool
 lanes_plan(struct latency *latency)
 {
@@ -223,15 +251,7 @@ lanes_plan(struct latency *latency)
             return false;
         }
     }
-    for (uint32_t i = 0; i < lanes->count; i++) {
-        for (uint32_t j = 0; j < i; j++) {
-            if (strcmp(lanes->lanes[i].label, lanes->lanes[j].label) == 0) {
-                complain(lanes->lanes[i].label, "two of this name: --peer takes NAME=");
-                return false;
-            }
-        }
-    }
-    return true;
+    return lanes_are_distinct(lanes);
 }
 
 /* -1: go on; else the exit code. */

@@ -27,7 +27,8 @@ static const char usage[] =
     "  --sends S[,S...]              of both ends of the fabric: auto, send, inject (auto,send)\n"
     "  --samples N, --warmup N       of each operation (200000, 20000)\n"
     "  -d BYTES                      value of SET, GET and PUBSUB (64)\n"
-    "  --floor                       the bare transport in turns with each operation; on one host\n"
+    "  --floor                       the bare transport in turns with each operation; on one host; beside an ethernet\n"
+    "                                port the kernel's TCP\n"
     "  --cpu N, --server-cpu N       CPU of the client (the first allowed) and of the only lcore (the last)\n"
     "\n"
     "  --server [USER@]HOST          start the servers there, by ssh without a password; they end when this does\n"
@@ -53,7 +54,8 @@ struct matrix {
     struct matrix_state state;
     struct metadata *metadata;
     struct progress progress;
-    json_t *server_machine; /* of another host; NULL: unknown, or this one */
+    json_t *server_machine;     /* of another host; NULL: unknown, or this one */
+    char last_error[WHY_BYTES]; /* of the row before */
     uint32_t measured, unavailable, failed;
 };
 
@@ -113,10 +115,17 @@ static const struct option long_options[] = {
 static bool
 setting_add(struct matrix_plan *plan, const char *text)
 {
+    static const char *const ours[] = { "ports=", "auth.", "streams.", "management.", "log.ready=", "lcores.cpus=" };
     const char *equals = strchr(text, '=');
     if (equals == NULL || equals == text) {
         complain("--set", "expected NAME=VALUE");
         return false;
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(ours); i++) {
+        if (strncmp(text, ours[i], strlen(ours[i])) == 0) {
+            complain("--set", "ports, auth, streams, management, log.ready and lcores.cpus are what a row makes them");
+            return false;
+        }
     }
     if (plan->setting_count == MATRIX_SETTINGS_MAX) {
         complain("--set", "more than 16");
@@ -408,7 +417,9 @@ row_note(struct matrix *matrix, const struct matrix_row *row, enum matrix_outcom
     case MATRIX_FAILED:
         matrix->unavailable += outcome == MATRIX_UNAVAILABLE;
         matrix->failed += outcome == MATRIX_FAILED;
-        printf("%-24s %s: %s\n", row->label, outcome == MATRIX_FAILED ? "failed" : "unavailable", why);
+        printf("%-24s %s: %s\n", row->label, outcome == MATRIX_FAILED ? "failed" : "unavailable",
+               strcmp(why, matrix->last_error) == 0 ? "as above" : why);
+        snprintf(matrix->last_error, sizeof(matrix->last_error), "%s", why);
         snprintf(text, sizeof(text), "%s: %s", row->label, why);
         metadata_warn(matrix->metadata, text);
         if (!lane_result_unavailable(matrix->plan.out, row->label, why, error, sizeof(error))) {

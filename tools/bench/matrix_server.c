@@ -173,19 +173,24 @@ log_read(const char *log)
     return text;
 }
 
-/* What went wrong in the server's words: its last line that says "error: ", else its last line. */
+/* What went wrong in the server's words: its last line that says "error: ", else how it ended, else its last line. */
 static void
 log_last_words(const char *log, char *why, size_t why_bytes)
 {
     char *text = log_read(log), *rest = NULL;
-    bool is_error = false;
-    snprintf(why, why_bytes, "it said nothing");
+    const char *said = "it said nothing", *error = NULL;
+    int code = 0;
     for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
-        char *error = strstr(line, "error: ");
-        if ((error != NULL || !is_error) && strncmp(line, "sluice-matrix ", 14) != 0) {
-            snprintf(why, why_bytes, "%s", error != NULL ? error + 7 : line);
-            is_error = error != NULL;
+        const char *at = strstr(line, "error: ");
+        error = at != NULL ? at + 7 : error;
+        if (sscanf(line, "sluice-matrix ended %d", &code) != 1) {
+            said = line;
         }
+    }
+    if (error == NULL && code > 128) {
+        snprintf(why, why_bytes, "it was ended by signal %d", code - 128);
+    } else {
+        snprintf(why, why_bytes, "%s", error != NULL ? error : said);
     }
     free(text);
 }

@@ -35,6 +35,20 @@ loads_now(void)
     return list;
 }
 
+/* Variables that change what libfabric does. */
+static json_t *
+environment_now(void)
+{
+    json_t *object = json_object();
+    for (char *const *entry = environ; *entry != NULL; entry++) {
+        const char *equals = strchr(*entry, '=');
+        if (equals != NULL && (strncmp(*entry, "FI_", 3) == 0 || strncmp(*entry, "RDMAV_", 6) == 0)) {
+            json_object_setn_new(object, *entry, (size_t)(equals - *entry), json_string(equals + 1));
+        }
+    }
+    return object;
+}
+
 struct metadata *
 metadata_begin(int argc, char *const *argv)
 {
@@ -49,8 +63,8 @@ metadata_begin(int argc, char *const *argv)
         json_array_append_new(command, word != NULL ? word : json_string("(not UTF-8)"));
     }
     metadata->warnings = json_array();
-    metadata->run = json_pack("{s:o,s:o,s:o,s:O}", "command", command, "began", time_now(), "load_before", loads_now(),
-                              "warnings", metadata->warnings);
+    metadata->run = json_pack("{s:o,s:o,s:o,s:o,s:O}", "command", command, "environment", environment_now(), "began",
+                              time_now(), "load_before", loads_now(), "warnings", metadata->warnings);
     CHECK(metadata->run != NULL);
     return metadata;
 }

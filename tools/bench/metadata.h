@@ -5,7 +5,7 @@
 
 struct metadata;
 
-/* Note time, load and command; the values of -a and --password are left out. */
+/* Note time, load, command and libfabric's environment; the values of -a and --password are left out. */
 struct metadata *metadata_begin(int argc, char *const *argv);
 /* Something a reader must know: the machine was busy, the run was interrupted. */
 void metadata_warn(struct metadata *metadata, const char *text);
