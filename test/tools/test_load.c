@@ -195,6 +195,44 @@ a_command_of_ones_keeps_them(void)
     CU_ASSERT(patched_holds(&op, CLIENT_RESP2, 100, 42, "$5\r\n11111\r\n"));
 }
 
+/* ---- replies ---- */
+
+static void
+replies_of_one_shape_are_counted_wherever_they_are_cut(void)
+{
+    static const struct {
+        enum expected_kind kind;
+        const char *wire;
+        uint32_t replies, misses, errors, surprises;
+    } rows[] = {
+        { EXPECT_OK, "+OK\r\n+OK\r\n+OK\r\n", 3, 0, 0, 0 },
+        { EXPECT_OK, "+OK\r\n-ERR no\r\n+OK\r\n:1\r\n+OK\r\n", 5, 0, 1, 1 },
+        { EXPECT_PONG, "+PONG\r\n+PONG\r\n", 2, 0, 0, 0 },
+        { EXPECT_VALUE, "$4\r\nabcd\r\n$4\r\n\n\n\n\n\r\n$4\r\nabcd\r\n", 3, 0, 0, 0 },
+        { EXPECT_VALUE, "$4\r\nabcd\r\n$-1\r\n$4\r\nabcd\r\n$3\r\nabc\r\n$4\r\nabcd\r\n", 5, 1, 0, 1 },
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        size_t all = strlen(rows[i].wire);
+        for (size_t step = 1; step <= all; step++) {
+            struct scanner scanner;
+            size_t taken = 0;
+            scanner_init(&scanner, CLIENT_RESP2, 4);
+            scanner_expect(&scanner, rows[i].kind);
+            for (size_t have = step; taken < all; have = MIN(have + step, all)) {
+                uint8_t *copy = malloc(have - taken + 1); /* a read beyond its end is found by sanitizers */
+                memcpy(copy, rows[i].wire + taken, have - taken);
+                taken += scanner_scan(&scanner, slice_of(copy, have - taken));
+                free(copy);
+                CU_ASSERT_FATAL(taken <= have && scanner.malformed == NULL);
+            }
+            CU_ASSERT_EQUAL(scanner.replies, rows[i].replies);
+            CU_ASSERT_EQUAL(scanner.misses, rows[i].misses);
+            CU_ASSERT_EQUAL(scanner.errors, rows[i].errors);
+            CU_ASSERT_EQUAL(scanner.surprises, rows[i].surprises);
+        }
+    }
+}
+
 /* ---- workloads ---- */
 
 static bool
@@ -274,6 +312,7 @@ main(void)
     CU_ADD_TEST(suite, digits_are_those_of_printf);
     CU_ADD_TEST(suite, keys_are_patched_in_on_every_wire);
     CU_ADD_TEST(suite, a_command_of_ones_keeps_them);
+    CU_ADD_TEST(suite, replies_of_one_shape_are_counted_wherever_they_are_cut);
     CU_ADD_TEST(suite, bad_workloads_are_refused);
     CU_ADD_TEST(suite, a_blend_multiplies_a_mix);
     CU_ADD_TEST(suite, objects_are_created_once);

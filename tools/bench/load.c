@@ -234,6 +234,7 @@ load_open(const struct load_plan *plan, struct client *client, char *why, size_t
                 memset(template->bytes + template->patches[j].offset, '0', template->patches[j].bytes);
             }
         }
+        template->only_key = !load->wide && template->patch_count == 1 && template->patches[0].kind == PATCH_KEY;
     }
     return load;
 }
@@ -249,7 +250,7 @@ load_close(struct load *load)
 
 /* Eight decimal digits of a number below 10^8, the first one in the lowest byte: halved into groups of four, two and
  * one digits that lie side by side in a word, each division a multiplication of all groups at once. */
-static uint64_t
+static inline uint64_t
 digits8(uint32_t number)
 {
     uint64_t fours = number / 10000 | (uint64_t)(number % 10000) << 32;
@@ -268,7 +269,7 @@ load_digits(uint8_t out[12], uint64_t number)
     memcpy(out + 4, &low, 8);
 }
 
-static uint64_t
+static inline uint64_t
 key_draw(const struct load *load, struct load_state *state)
 {
     const struct load_plan *plan = &load->plan;
@@ -281,28 +282,29 @@ key_draw(const struct load *load, struct load_state *state)
     return load_random_below(&state->random, plan->keys);
 }
 
-static void
-key_patch(const struct load *load, uint8_t *at, uint64_t key)
+/* The first four of twelve digits are 0 and stand there. */
+static inline void
+key_patch_narrow(uint8_t *at, uint64_t key)
 {
-    if (UNLIKELY(load->wide)) {
-        load_digits(at, key);
-        return;
-    }
     uint64_t digits = digits8((uint32_t)key);
     memcpy(at + 4, &digits, sizeof(digits));
 }
 
-void
-load_patch(const struct load *load, struct load_state *state, uint32_t op, uint8_t *request)
+static void
+patches_apply(const struct load *load, struct load_state *state, const struct load_template *template, uint64_t key,
+              uint8_t *request)
 {
-    const struct load_template *template = &load->templates[op];
-    uint64_t key = key_draw(load, state), digits;
     for (uint32_t i = 0; i < template->patch_count; i++) {
         const struct load_patch *patch = &template->patches[i];
         uint8_t *at = request + patch->offset;
+        uint64_t digits;
         switch (patch->kind) {
         case PATCH_KEY:
-            key_patch(load, at, key);
+            if (load->wide) {
+                load_digits(at, key);
+            } else {
+                key_patch_narrow(at, key);
+            }
             break;
         case PATCH_SCORE:
             digits = digits8((uint32_t)load_random_below(&state->random, 1000000)) >> 16;
@@ -319,5 +321,17 @@ load_patch(const struct load *load, struct load_state *state, uint32_t op, uint8
         case PATCH_KIND_COUNT:
             break;
         }
+    }
+}
+
+void
+load_patch(const struct load *load, struct load_state *state, uint32_t op, uint8_t *request)
+{
+    const struct load_template *template = &load->templates[op];
+    uint64_t key = key_draw(load, state);
+    if (LIKELY(template->only_key)) {
+        key_patch_narrow(request + template->patches[0].offset, key);
+    } else {
+        patches_apply(load, state, template, key, request);
     }
 }

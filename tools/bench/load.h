@@ -41,6 +41,7 @@ struct load_template {
     uint32_t count; /* bytes of it */
     uint32_t patch_count;
     struct load_patch patches[LOAD_PATCHES_MAX];
+    bool only_key; /* one key number of at most 8 digits is all that changes */
 };
 
 /* Encode on the wire of `client`. False with a sentence in `why`. */

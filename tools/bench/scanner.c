@@ -1,3 +1,4 @@
+/* scanner.c - replies counted. */
 #include "tools/bench/scanner.h"
 #include "codec/sbe_client.h"
 
@@ -12,8 +13,13 @@ scanner_init(struct scanner *scanner, enum client_wire wire, uint32_t value_byte
                     : kind == EXPECT_PONG  ? snprintf(prefix, room, "+PONG\r\n")
                     : kind == EXPECT_VALUE ? snprintf(prefix, room, "$%u\r\n", value_bytes)
                                            : 0;
-        scanner->shapes[kind].prefix_bytes = (uint32_t)bytes;
-        scanner->shapes[kind].bytes = (uint32_t)bytes + (kind == EXPECT_VALUE ? value_bytes + 2 : 0);
+        struct scanner_shape *shape = &scanner->shapes[kind];
+        shape->prefix_bytes = (uint32_t)bytes;
+        shape->bytes = (uint32_t)bytes + (kind == EXPECT_VALUE ? value_bytes + 2 : 0);
+        if (bytes > 0 && bytes <= (int)sizeof(shape->word)) {
+            memset(&shape->mask, 0xff, (size_t)bytes);
+            memcpy(&shape->word, prefix, (size_t)bytes);
+        }
     }
 }
 
@@ -160,10 +166,29 @@ resp_judge(struct scanner *scanner, enum expected_kind kind, struct slice view, 
     }
 }
 
+/* Replies of one fixed shape, as many as follow each other. What is not one of them, or whose first word is not there
+ * yet, is left to the caller. Returns the bytes they take. Cost: ten instructions a reply. */
+static size_t
+resp_scan_shape(struct scanner *scanner, const struct scanner_shape *shape, struct slice view)
+{
+    size_t at = 0, least = MAX((size_t)shape->bytes, sizeof(shape->word));
+    while (view.bytes - at >= least) {
+        uint64_t word;
+        memcpy(&word, view.data + at, sizeof(word));
+        if ((word & shape->mask) != shape->word || view.data[at + shape->bytes - 1] != '\n') {
+            break;
+        }
+        at += shape->bytes;
+        scanner->replies++;
+    }
+    return at;
+}
+
 static size_t
 resp_scan(struct scanner *scanner, struct slice view)
 {
-    size_t at = 0;
+    const struct scanner_shape *only = &scanner->shapes[scanner->schedule[0]];
+    size_t at = scanner->schedule_count == 1 && only->mask != 0 ? resp_scan_shape(scanner, only, view) : 0;
     while (at < view.bytes) {
         enum expected_kind kind = scanner->schedule[scanner->position];
         uint32_t prefix_bytes = scanner->shapes[kind].prefix_bytes;

@@ -22,9 +22,10 @@ struct scanner {
     enum expected_kind schedule[SCANNER_SCHEDULE_MAX];
     uint32_t schedule_count, position;
     /* of EXPECT_OK, EXPECT_PONG and EXPECT_VALUE on RESP: the whole reply's bytes, and how many of them are fixed */
-    struct {
+    struct scanner_shape {
         char prefix[24];
         uint32_t prefix_bytes, bytes;
+        uint64_t word, mask; /* the prefix in a word, and its bits; mask 0: it is longer, or there is none */
     } shapes[EXPECT_DOUBLE + 1];
 
     uint64_t replies; /* all of them; the others count some of these */
