@@ -332,12 +332,15 @@ static void
 unavailable_say(struct latency *latency, const struct lane *lane, enum operation_id id, const char *error)
 {
     char text[OPERATION_WHY_BYTES + 32], why[512];
-    snprintf(text, sizeof(text), "%s: %s", operation_names[id], error);
+    const char *name = operation_names[id];
+    size_t bytes = strlen(name);
+    bool named = strncmp(error, name, bytes) == 0 && error[bytes] == ':';
+    snprintf(text, sizeof(text), "%s%s%s", named ? "" : name, named ? "" : ": ", error);
     progress_end(&latency->progress);
     if (latency->csv) {
         fprintf(stderr, "sluice-bench: %s: %s\n", lane->label, text);
     } else {
-        printf("%-24s %-7s unavailable: %s\n", lane->label, operation_names[id], error);
+        printf("%-24s %-7s unavailable: %s\n", lane->label, name, error);
     }
     if (latency->result.folder != NULL &&
         !lane_result_unavailable(latency->result.folder, lane->label, text, why, sizeof(why))) {
@@ -465,16 +468,14 @@ operations_measure(struct latency *latency)
     for (uint32_t i = 0; i < OPERATION_COUNT; i++) {
         total += latency->chosen[i] ? latency->warmup + latency->lanes.samples : 0;
     }
-    for (uint32_t i = 0; i < OPERATION_COUNT && !machine_interrupted(); i++) {
+    const struct lane *ours = &latency->lanes.lanes[0]; /* without it there is nothing to measure */
+    for (uint32_t i = 0; i < OPERATION_COUNT && ours->client != NULL && !machine_interrupted(); i++) {
         enum operation_id id = (enum operation_id)i;
         if (!latency->chosen[i]) {
             continue;
         }
         progress_begin(&latency->progress, operation_names[i], total);
         operation_begin(latency, id);
-        if (latency->lanes.lanes[0].client == NULL) {
-            break; /* nothing is left to measure */
-        }
         lanes_run(latency, id, latency->warmup, false);
         struct timespec began;
         clock_gettime(CLOCK_REALTIME, &began);
