@@ -118,6 +118,8 @@ def load_make(folder, labels):
     rows_write(folder / "memory.csv", "label,kind,entries,bytes_per_entry",
                [[label, kind, 1000000, f"{(84, 88, 92)[at] * (1 + index / 8):.1f}"] for index, label in enumerate(labels[:3])
                 for at, kind in enumerate(("string", "hash field", "sorted-set member"))])
+    rows_write(folder / "goals.csv", "row,sense,must,stretch,measured,unit,verdict,detail",
+               [["depth 1, shm", "at most", "1.3", "1.1", "1.2", "x", "must", HOSTILE], ["LPUSH", "", "", "", "", "", "later", ""]])
 
 
 def results_make(folder):
@@ -204,7 +206,7 @@ def check_page(folder):
         expect(f"{label} is in tables as it is", label in [data for tag, data in page.texts if tag == "th"], True)
         expect(f"{label} is in keys of plots", [label in data for tag, data in page.texts if tag == "text" and label in data][:1], [True])
     for part in ("14", "79181", "verbs-sbe-auto is unavailable: fi_getinfo: No data available (-61)", "some CPU",
-                 "label-9 has no rank: 3 of 8 operations were measured, not HSET HGET ZADD ZSCORE PUBSUB", "412", "not here"):
+                 "label-9 has no rank: 3 of 8 operations were measured, not HSET HGET ZADD ZSCORE PUBSUB", "412", "not here", "LPUSH"):
         expect(f"{part} is shown", part in shown, True)
     expect("warnings come first", text.index("take the figures with care") < text.index('id="ranks"'), True)
     expect("the command can be pasted", "sluice-bench latency --label '" + HOSTILE.replace("'", "'\\''") + "' ''" in "".join(shown), True)
@@ -217,7 +219,7 @@ def check_page(folder):
 
 def check_absent(folder):
     makes = {"latency.csv": "latency -p PORT", "open.csv": "open -p PORT", "throughput.csv": "throughput -p PORT",
-             "sweep.csv": "sweep -p PORT", "memory.csv": "goals", "metadata.json": "latency -p PORT", "hlog": "latency -p PORT"}
+             "sweep.csv": "sweep -p PORT", "memory.csv": "goals", "goals.csv": "goals", "metadata.json": "latency -p PORT", "hlog": "latency -p PORT"}
     for name, command in makes.items():
         with tempfile.TemporaryDirectory(prefix="sluice-report-") as scratch:
             part = pathlib.Path(scratch) / "part"
@@ -239,6 +241,7 @@ def check_bad_files(folder):
              ("throughput.csv", "label\n\"<b>\n", ":2: a quoted cell begins here and does not end"),
              ("sweep.csv", "label,operation,size_bytes,bytes_per_second\nx,GET,8.5,1\n", ":2: size_bytes is '8.5', expected a whole number"),
              ("memory.csv", "label,kind,entries,bytes_per_entry\nx,string,1\n", ":2: 3 cells, the header has 4"),
+             ("goals.csv", "row,row\n", ":1: two columns are called 'row'"),
              ("metadata.json", "{\"runs\": [\n<b>", ":2: invalid token near '<'"))
     with tempfile.TemporaryDirectory(prefix="sluice-report-") as scratch:
         for name, content, why in cases:

@@ -70,5 +70,6 @@ void report_open(struct report *report);
 void report_throughput(struct report *report);
 void report_sweep(struct report *report);
 void report_memory(struct report *report);
+void report_goals(struct report *report);
 void report_warnings(struct report *report);
 void report_machine(struct report *report);

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #define LATENCY_COMMAND "latency -p PORT --out DIR"
-#define OPEN_COMMAND    "open -p PORT --out DIR"
+#define OPEN_COMMAND    "open -p PORT --knee -r 1m --load --out DIR"
 /* Ranks at so many places for each power of ten of samples. */
 #define STEPS_A_DECADE  12
 

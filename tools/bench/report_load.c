@@ -2,9 +2,9 @@
 #include "config/units.h"
 #include "tools/bench/report.h"
 
-#define THROUGHPUT_COMMAND     "throughput -p PORT -c 1,2,4 -P 1,4,16,64 --out DIR"
-#define SWEEP_COMMAND          "sweep -p PORT -b 8 -e 64M -f 2 --vs A:B --out DIR"
-#define MEMORY_COMMAND         "goals --out DIR"
+#define THROUGHPUT_COMMAND     "throughput -p PORT -t get,set -c 1,50 -P 1,64 -r 1m --load --out DIR"
+#define SWEEP_COMMAND          "sweep -p PORT --vs A:B --out DIR"
+#define GOALS_COMMAND          "goals --out DIR"
 /* With more labels than that, each is compared with the last one only. */
 #define PAIRED_LABELS_MAX      4
 #define SWEEP_TABLE_LABELS_MAX 24
@@ -189,7 +189,7 @@ report_memory(struct report *report)
     uint32_t at[M_COLUMNS];
     struct csv csv;
     report_part(report, "memory", "Memory per entry");
-    if (!report_csv(report, &csv, "memory.csv", MEMORY_COMMAND)) {
+    if (!report_csv(report, &csv, "memory.csv", GOALS_COMMAND)) {
         return;
     }
     bool good = csv_columns(&csv, names, M_COLUMNS, at);
@@ -207,4 +207,17 @@ report_memory(struct report *report)
                            csv_number(&csv, row, at[M_BYTES]));
     }
     report_csv_end(report, &csv, &plots, "Resident bytes an entry");
+}
+
+/* ---- goals ---- */
+
+void
+report_goals(struct report *report)
+{
+    struct report_plots none = { 0 };
+    struct csv csv;
+    report_part(report, "goals", "Goals");
+    if (report_csv(report, &csv, "goals.csv", GOALS_COMMAND)) {
+        report_csv_end(report, &csv, &none, "What must be reached, and what was measured");
+    }
 }

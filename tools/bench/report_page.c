@@ -32,6 +32,7 @@ static const struct {
     { "throughput", "Throughput", report_throughput },
     { "sweep", "Value sizes", report_sweep },
     { "memory", "Memory", report_memory },
+    { "goals", "Goals", report_goals },
     { "machine", "Machine and commands", report_machine },
 };
 
@@ -292,8 +293,8 @@ page_write(struct report *report)
 static bool
 folder_has_results(const struct report *report)
 {
-    static const char *const names[] = { "latency.csv", "unavailable.csv", "open.csv",     "throughput.csv",
-                                         "sweep.csv",   "memory.csv",      "metadata.json" };
+    static const char *const names[] = { "latency.csv", "unavailable.csv", "open.csv",  "throughput.csv",
+                                         "sweep.csv",   "memory.csv",      "goals.csv", "metadata.json" };
     char path[REPORT_PATH_BYTES];
     for (uint32_t i = 0; i < ARRAY_COUNT(names); i++) {
         if (access(report_path(report, names[i], path), F_OK) == 0) {
