@@ -77,12 +77,14 @@ print_memory(struct info *info)
           info->mgmt->settings->memory_policy);
     PRINT(info, "mem_fragmentation_ratio:%.2f\r\nmem_allocator:sluice\r\nactive_defrag_running:%d\r\n", ratio,
           memory->emptying_pages != 0);
-    /* The first seven are memory_total, which memory.limit bounds. */
+    /* The first eight are memory_total, which memory.limit bounds. */
     PRINT(info,
-          "memory_records:%llu\r\nmemory_index:%llu\r\nmemory_limbo:%llu\r\nmemory_sessions:%llu\r\n"
+          "memory_records:%llu\r\nmemory_ghosts:%llu\r\nmemory_index:%llu\r\nmemory_limbo:%llu\r\nmemory_sessions:%"
+          "llu\r\n"
           "memory_slack:%llu\r\nmemory_free:%llu\r\nmemory_overhead:%llu\r\nmemory_total:%llu\r\n",
-          (ull)store->record_bytes, (ull)store->index_bytes, (ull)store->limbo_bytes, (ull)store->other_bytes,
-          (ull)memory->slack_bytes, (ull)memory->free_page_bytes, (ull)store->overhead_bytes, (ull)store->total_bytes);
+          (ull)store->record_bytes, (ull)store->ghost_bytes, (ull)store->index_bytes, (ull)store->limbo_bytes,
+          (ull)store->other_bytes, (ull)memory->slack_bytes, (ull)memory->free_page_bytes, (ull)store->overhead_bytes,
+          (ull)store->total_bytes);
     PRINT(
         info,
         "memory_reserve:%llu\r\nmemory_populated:%llu\r\nmemory_kept:%llu\r\nstalled_member:%s\r\nstalled_ms:%llu\r\n",

@@ -1,9 +1,10 @@
 /* ctl_memory.c - memory: where it went, to the byte, and who keeps it from being freed. */
 #include "mgmt/ctl.h"
 
-/* X(name, value). The first seven are total_bytes. */
+/* X(name, value). The first eight are total_bytes. */
 #define MEMORY_ROWS(X)                                                                                                 \
     X("record_bytes", store.record_bytes)                                                                              \
+    X("ghost_bytes", store.ghost_bytes)                                                                                \
     X("index_bytes", store.index_bytes)                                                                                \
     X("limbo_bytes", store.limbo_bytes)                                                                                \
     X("session_bytes", store.other_bytes)                                                                              \

@@ -6,6 +6,7 @@
     X(keys, GAUGE, "keys", "keys", "keys that exist")                                                                  \
     X(keys_with_expiry, GAUGE, "keys_with_expiry", "keys", "keys with a time to live")                                 \
     X(record_bytes, GAUGE, "record_bytes", "bytes", "live records")                                                    \
+    X(ghost_bytes, GAUGE, "ghost_bytes", "bytes", "what is left of keys removed lately")                               \
     X(index_bytes, GAUGE, "index_bytes", "bytes", "the index")                                                         \
     X(limbo_bytes, GAUGE, "limbo_bytes", "bytes", "unlinked, until every lcore has turned")                            \
     X(ghosts, GAUGE, "ghosts", "entries", "removed keys that still hold their slot")                                   \

@@ -196,8 +196,7 @@ chain_leftovers(struct store_member *member, struct index_bucket *head, uint64_t
             if (slot_kind(word) == SLOT_GHOST) {
                 count++;
                 if (retire) {
-                    counter_move(&member->counters.ghosts, -1);
-                    member_retire_record(member, slot_record(word));
+                    member_retire_ghost(member, slot_record(word));
                 }
             }
         }

@@ -223,8 +223,10 @@ change_retire_old(struct change *change, bool counted)
     uint64_t word = change->place.word;
     const struct record *old = slot_record(word);
     if (slot_kind(word) == SLOT_GHOST) {
-        counter_move(&member->counters.ghosts, -1);
-    } else if (counted && record_expired(old, member->now_ms)) {
+        member_retire_ghost(member, old);
+        return;
+    }
+    if (counted && record_expired(old, member->now_ms)) {
         counter_add(&member->counters.expired_keys, 1);
     }
     member_retire_record(member, old);
@@ -310,8 +312,7 @@ change_remove(struct change *change)
         return ATTEMPT_AGAIN;
     }
     if (ghost != NULL) {
-        counter_move(&member->counters.ghosts, 1);
-        counter_move(&member->counters.record_bytes, (int64_t)memory_class_bytes(bytes));
+        member_count_ghost(member, ghost, 1);
     }
     change_retire_old(change, true);
     change_count(change, NULL, true);

@@ -133,16 +133,16 @@ enum store_status store_flush(struct store_member *member);
 struct store_stats {
     struct memory_stats memory;
     uint64_t keys, keys_with_expiry;
-    uint64_t record_bytes, index_bytes, limbo_bytes, ghosts;
+    uint64_t record_bytes, ghost_bytes, index_bytes, limbo_bytes, ghosts;
     uint64_t expired_keys, evicted_keys, hits, misses;
     uint64_t flushes, update_retries, try_laters, oom_refusals;
     uint64_t chain_buckets_max; /* longest chain met by housekeeping */
     uint64_t rebuilds;          /* segments that got a new table */
     uint64_t moved_records;     /* out of pages that are being emptied */
     uint64_t fixed_bytes;       /* directory, members and limbo's lists: mapped at boot, within memory.limit */
-    uint64_t other_bytes;       /* of memory.used_bytes: neither records, index nor limbo, but sessions and channels */
+    uint64_t other_bytes;       /* of memory.used_bytes: none of the four above, but sessions and channels */
     uint64_t overhead_bytes;    /* fixed_bytes without the directory, and the records of pages */
-    /* What counts against memory.limit: record + index + limbo + other + overhead bytes, memory.slack_bytes and
+    /* What counts against memory.limit: record + ghost + index + limbo + other + overhead bytes, memory.slack_bytes and
      * memory.free_page_bytes; exact while nobody changes them. */
     uint64_t total_bytes;
     int32_t stalled_member; /* index, or -1: has not quiesced for STORE_STALL_MS */

@@ -183,6 +183,7 @@ member_add_stats(const struct store_member *member, uint64_t cut, struct store_s
     out->hits += load_relaxed(&counters->hits);
     out->misses += load_relaxed(&counters->misses);
     out->record_bytes += load_relaxed(&counters->record_bytes);
+    out->ghost_bytes += load_relaxed(&counters->ghost_bytes);
     out->index_bytes += load_relaxed(&counters->index_bytes);
     out->ghosts += load_relaxed(&counters->ghosts);
     out->limbo_bytes += load_relaxed(&member->limbo.bytes);
@@ -215,6 +216,7 @@ store_stats(const struct store *store, struct store_stats *out)
     out->keys = sum_or_zero(out->keys);
     out->keys_with_expiry = sum_or_zero(out->keys_with_expiry);
     out->record_bytes = sum_or_zero(out->record_bytes);
+    out->ghost_bytes = sum_or_zero(out->ghost_bytes);
     out->index_bytes = sum_or_zero(out->index_bytes);
     out->ghosts = sum_or_zero(out->ghosts);
     out->stalled_member = load_relaxed(&store->stalled_member);
@@ -223,7 +225,8 @@ store_stats(const struct store *store, struct store_stats *out)
     out->fixed_bytes = store_fixed_bytes(store);
     out->memory.limit_bytes += out->fixed_bytes;
     out->overhead_bytes = out->fixed_bytes - store->index.fixed_bytes + out->memory.meta_bytes;
-    uint64_t known = out->record_bytes + out->index_bytes - store->index.fixed_bytes + out->limbo_bytes;
+    uint64_t known =
+        out->record_bytes + out->ghost_bytes + out->index_bytes - store->index.fixed_bytes + out->limbo_bytes;
     out->other_bytes = sum_or_zero(out->memory.used_bytes - known);
     out->total_bytes = out->memory.populated_bytes + out->memory.meta_bytes + out->fixed_bytes;
 }

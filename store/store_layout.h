@@ -18,7 +18,7 @@ struct member_counters {
     _Alignas(CACHE_LINE) _Atomic uint64_t cut;
     _Atomic uint64_t keys, keys_with_expiry;
     _Atomic uint64_t hits, misses;
-    _Atomic uint64_t record_bytes, index_bytes, ghosts;
+    _Atomic uint64_t record_bytes, ghost_bytes, index_bytes, ghosts;
     _Alignas(CACHE_LINE) _Atomic uint64_t expired_keys, flushes, update_retries, try_laters, oom_refusals;
     _Atomic uint64_t rebuilds, chain_buckets_max, evicted_keys;
     _Alignas(CACHE_LINE) _Atomic uint64_t touches; /* uses that changed a recency byte */
@@ -161,6 +161,21 @@ member_retire_record(struct store_member *member, const struct record *record)
     size_t bytes = record_bytes(record);
     counter_move(&member->counters.record_bytes, -(int64_t)memory_class_bytes(bytes));
     limbo_retire(&member->limbo, (void *)(uintptr_t)record, bytes);
+}
+
+static inline void
+member_count_ghost(struct store_member *member, const struct record *ghost, int64_t by)
+{
+    counter_move(&member->counters.ghosts, by);
+    counter_move(&member->counters.ghost_bytes, by * (int64_t)memory_class_bytes(record_bytes(ghost)));
+}
+
+/* As member_retire_record(). */
+static inline void
+member_retire_ghost(struct store_member *member, const struct record *ghost)
+{
+    member_count_ghost(member, ghost, -1);
+    limbo_retire(&member->limbo, (void *)(uintptr_t)ghost, record_bytes(ghost));
 }
 
 static inline void

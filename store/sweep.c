@@ -104,10 +104,9 @@ sweep_move(struct store_member *member, _Atomic uint64_t *slot, uint64_t word)
         memory_give(member->cache, copy, bytes);
         return;
     }
-    counter_move(&member->counters.record_bytes, (int64_t)memory_class_bytes(bytes));
     counter_add(&member->counters.moved_records, 1);
     member->sweep.moved_bytes += bytes;
-    member_retire_record(member, record);
+    limbo_retire(&member->limbo, (void *)(uintptr_t)record, bytes); /* as much as the copy is counted already */
 }
 
 static void
@@ -115,8 +114,7 @@ sweep_ghost(struct store_member *member, _Atomic uint64_t *slot, uint64_t word)
 {
     const struct record *ghost = slot_record(word);
     if (cas_acq_rel(slot, &word, slot_of_tomb(ghost->stamp))) {
-        counter_move(&member->counters.ghosts, -1);
-        member_retire_record(member, ghost);
+        member_retire_ghost(member, ghost);
         member->sweep.tombs++;
     }
 }

@@ -264,6 +264,7 @@ memory_run(const struct options *options)
         const char *help;
     } rows[] = {
         { "record_bytes", COLUMN_BYTES, "keys and values" },
+        { "ghost_bytes", COLUMN_BYTES, "names of keys removed lately" },
         { "index_bytes", COLUMN_BYTES, "the index" },
         { "limbo_bytes", COLUMN_BYTES, "removed, until every lcore has turned" },
         { "session_bytes", COLUMN_BYTES, "buffers of sessions, channels" },

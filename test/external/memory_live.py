@@ -9,7 +9,8 @@ import unittest
 import server
 
 MIB = 1 << 20
-SUM = ("record_bytes", "index_bytes", "limbo_bytes", "session_bytes", "slack_bytes", "free_page_bytes", "overhead_bytes")
+SUM = ("record_bytes", "ghost_bytes", "index_bytes", "limbo_bytes", "session_bytes", "slack_bytes", "free_page_bytes",
+       "overhead_bytes")
 
 
 def request(*words):
@@ -76,10 +77,13 @@ class MemoryLive(unittest.TestCase):
             self.assertEqual(sum(got[name] for name in SUM), got["total_bytes"])
             self.assertLessEqual(got["total_bytes"], got["limit_bytes"])
             self.assertGreater(got["session_bytes"], 0)
+            self.assertEqual(got["record_bytes"], 29900 * 1024)
+            self.assertGreater(got["ghost_bytes"], 0)
+            self.assertLessEqual(got["ghost_bytes"], 100 * 32)
             info = dict(re.findall(r"(\w+):(.*)\r", client.ask("INFO", "memory").decode()))
             self.assertEqual(info["maxmemory_policy"], "noeviction")
             self.assertEqual(int(info["maxmemory"]), 128 * MIB)
-            parts = ("records", "index", "limbo", "sessions", "slack", "free", "overhead")
+            parts = ("records", "ghosts", "index", "limbo", "sessions", "slack", "free", "overhead")
             self.assertEqual(sum(int(info[f"memory_{part}"]) for part in parts), int(info["memory_total"]))
             self.assertIn("total_bytes", served.sluicectl("memory"))
 

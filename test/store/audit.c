@@ -30,6 +30,7 @@ audit_key(const struct place *place, const _Atomic uint64_t *slot, uint64_t word
     bool expires = (record->type_flags & RECORD_HAS_EXPIRY) != 0;
     audit->bytes += memory_class_bytes(record_bytes(record));
     audit->ghosts += ghost;
+    audit->ghost_bytes += ghost ? memory_class_bytes(record_bytes(record)) : 0;
     audit->records += !ghost && record->stamp > cut;
     audit->flushed += !ghost && record->stamp <= cut;
     audit->expiring += !ghost && record->stamp > cut && expires;
@@ -160,8 +161,9 @@ audit_passes(struct store_member *member, uint64_t other_bytes)
     good &= same("keys, as counted", store_keys(store), audit.records);
     good &= same("keys with an expiry, as counted", stats.keys_with_expiry, audit.expiring);
     good &= same("ghosts, as counted", stats.ghosts, audit.ghosts);
-    good &= same("bytes of records and index, as counted",
-                 stats.record_bytes + stats.index_bytes - store->index.fixed_bytes, audit.bytes);
+    good &= same("bytes of records, ghosts and index, as counted",
+                 stats.record_bytes + stats.ghost_bytes + stats.index_bytes - store->index.fixed_bytes, audit.bytes);
+    good &= same("bytes of ghosts, as counted", stats.ghost_bytes, audit.ghost_bytes);
     good &= same("bytes lent by memory", stats.memory.used_bytes, audit.bytes + other_bytes);
     return good;
 }

@@ -14,6 +14,7 @@ struct audit {
     uint64_t mislabelled; /* a slot whose kind or tag is not its record's; a block that memory takes for free */
     uint64_t unfinished;  /* FROZEN, INIT or FORWARDED words; segments under reconstruction */
     uint64_t bytes;       /* class size of all that can be reached */
+    uint64_t ghost_bytes; /* of ghosts */
 };
 
 /* Any thread, while no member writes. */

@@ -103,9 +103,7 @@ MUTANTS = [
            "    if (!cas_acq_rel(slot, &word, there)) {\n        memory_give(member->cache, copy, bytes);\n        return;\n    }\n",
            "    store_release(slot, there);\n", "race_evict"),
     Mutant("moved-and-given-at-once", "sweep.c",
-           "    member->sweep.moved_bytes += bytes;\n    member_retire_record(member, record);",
-           "    member->sweep.moved_bytes += bytes;\n"
-           "    counter_move(&member->counters.record_bytes, -(int64_t)memory_class_bytes(bytes));\n"
+           "    limbo_retire(&member->limbo, (void *)(uintptr_t)record, bytes);",
            "    memory_give_home(member->cache, (void *)(uintptr_t)record, bytes);", "race_evict"),
     Mutant("evicted-and-given-at-once", "sweep.c",
            "    member_retire_record(member, record);\n    return counted ? SWEEP_REMOVED : SWEEP_FLUSHED;",

@@ -147,7 +147,7 @@ books_that_are_one_off_are_found(void)
     open_store();
     _Atomic uint64_t *const books[] = {
         &member->counters.keys,         &member->counters.keys_with_expiry, &member->counters.ghosts,
-        &member->counters.record_bytes, &member->counters.index_bytes,
+        &member->counters.record_bytes, &member->counters.ghost_bytes,      &member->counters.index_bytes,
     };
     for (uint32_t i = 0; i < ARRAY_COUNT(books); i++) {
         store_relaxed(books[i], load_relaxed(books[i]) + 1);

@@ -210,6 +210,44 @@ a_change_that_loses_runs_again_on_what_is_there_and_loses_no_memory(void)
 }
 
 static void
+what_memory_holds_is_told_apart(void)
+{
+    open_two();
+    enum { KEYS = 200, REMOVED = 20 };
+    char text[32];
+    for (uint32_t n = 0; n < KEYS; n++) {
+        struct slice key = slice_of(text, (size_t)snprintf(text, sizeof(text), "key:%03u", n));
+        CHECK(fixture_put(a, key, SLICE_LITERAL("thirty-two bytes make up a value")) == STORE_OK);
+        turns(1);
+    }
+    for (uint32_t n = 0; n < REMOVED; n++) {
+        bool was_there;
+        CHECK(fixture_del(b, slice_of(text, (size_t)snprintf(text, sizeof(text), "key:%03u", n)), &was_there) ==
+              STORE_OK);
+    }
+    turns(100);
+    struct store_stats stats = stats_now();
+    CU_ASSERT_EQUAL(stats.keys, KEYS - REMOVED);
+    CU_ASSERT_EQUAL(stats.record_bytes, (KEYS - REMOVED) * memory_class_bytes(RECORD_HEADER_BYTES + 7 + 32));
+    CU_ASSERT(stats.ghosts > 0 && stats.ghosts <= REMOVED); /* a rebuild leaves them behind */
+    CU_ASSERT_EQUAL(stats.ghost_bytes, stats.ghosts * memory_class_bytes(RECORD_HEADER_BYTES + 7));
+    CU_ASSERT_EQUAL(stats.memory.used_bytes,
+                    stats.record_bytes + stats.ghost_bytes + stats.index_bytes - store->index.fixed_bytes);
+    CU_ASSERT_EQUAL(stats.other_bytes, 0);
+    CU_ASSERT_EQUAL(stats.total_bytes, stats.record_bytes + stats.ghost_bytes + stats.index_bytes + stats.limbo_bytes +
+                                           stats.other_bytes + stats.memory.slack_bytes + stats.memory.free_page_bytes +
+                                           stats.overhead_bytes);
+    for (uint32_t n = 0; n < REMOVED; n++) { /* a ghost becomes a record again */
+        struct slice key = slice_of(text, (size_t)snprintf(text, sizeof(text), "key:%03u", n));
+        CHECK(fixture_put(a, key, SLICE_LITERAL("thirty-two bytes make up a value")) == STORE_OK);
+    }
+    turns(100);
+    CU_ASSERT(stats_now().ghosts == 0 && stats_now().ghost_bytes == 0);
+    CU_ASSERT_EQUAL(stats_now().record_bytes, KEYS * memory_class_bytes(RECORD_HEADER_BYTES + 7 + 32));
+    shut();
+}
+
+static void
 a_borrowed_record_stays_as_it_was_until_its_reader_quiesces(void)
 {
     open_two();
@@ -543,6 +581,7 @@ main(void)
     CU_ADD_TEST(suite, a_key_that_comes_and_goes_keeps_one_slot_and_its_stamps_rise);
     CU_ADD_TEST(suite, a_long_key_leaves_a_tomb_instead_of_a_ghost);
     CU_ADD_TEST(suite, a_change_that_loses_runs_again_on_what_is_there_and_loses_no_memory);
+    CU_ADD_TEST(suite, what_memory_holds_is_told_apart);
     CU_ADD_TEST(suite, a_borrowed_record_stays_as_it_was_until_its_reader_quiesces);
     CU_ADD_TEST(suite, an_expired_key_is_gone_at_once_and_swept_later);
     CU_ADD_TEST(suite, a_write_sees_an_expired_key_as_absent_and_counts_it);
