@@ -4,7 +4,9 @@
 #include "tools/bench/machine.h"
 #include "tools/bench/servers.h"
 
-#define FILL_DEPTH 128
+#define FILL_DEPTH    128
+/* With fewer, what the server takes ahead is most of what is seen. */
+#define ENTRIES_LEAST 10000
 
 static void
 memory_keep(struct targets *targets, const struct target *target, const char *kind, uint64_t entries, uint64_t bytes,
@@ -58,7 +60,7 @@ kind_create(struct targets *targets, uint32_t index, const struct workload_run *
     const struct target *target = &targets->targets[index];
     uint64_t entries = 0, entries_before = 0, resident_before = 0;
     targets_turn(targets, index);
-    bool counts = target->pid != 0 && target_number(target, NULL, &entries_before);
+    bool counts = target->pid != 0 && run->plan.keys >= ENTRIES_LEAST && target_number(target, NULL, &entries_before);
     if (counts) {
         resident_before = process_resident_bytes(target->pid);
     }
@@ -69,7 +71,7 @@ kind_create(struct targets *targets, uint32_t index, const struct workload_run *
         return true;
     }
     uint64_t resident = process_resident_bytes(target->pid);
-    if (entries > entries_before && resident > resident_before) {
+    if (entries >= entries_before + ENTRIES_LEAST && resident > resident_before) {
         memory_keep(targets, target, run->name, entries - entries_before, resident - resident_before, prints);
     } else {
         targets_warn(targets, "these objects or their memory were there already: no bytes for each entry");

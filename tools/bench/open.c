@@ -13,6 +13,7 @@
 #define RATE_MOST         1e8
 #define KNEE_FIRST        1000
 #define KNEE_US           1000
+#define KNEE_TRIES        3
 #define IN_FLIGHT_DEFAULT 65536
 #define STEPS_MAX         1000
 #define WARNING_BYTES     256
@@ -60,7 +61,7 @@ struct open {
     /* the present test */
     struct workload_run run;
     struct open_knee knees[TARGETS_MAX];
-    bool knee_over[TARGETS_MAX]; /* the client could not do more, or the server broke */
+    uint32_t spoiled[TARGETS_MAX]; /* runs in a row that the client held up; KNEE_TRIES: it can do no more */
 };
 
 static bool
@@ -366,8 +367,8 @@ rate_run(struct open *open, double rate)
         good = target_run(open, i, rate, &result);
         if (good && !machine_interrupted()) {
             bool kept = result.kept && result.latency.p99_us <= open->knee_us;
-            /* Where the client fails, nobody knows what the server would have kept. */
-            open->knee_over[i] |= result.client_bound;
+            /* Where the client fails, nobody knows what the server would have kept: it is tried again. */
+            open->spoiled[i] = result.client_bound ? open->spoiled[i] + 1 : 0;
             if (!result.client_bound) {
                 open_knee_tell(&open->knees[i], rate, kept);
             }
@@ -382,17 +383,19 @@ knees_print(const struct open *open)
 {
     for (uint32_t i = 0; i < open->targets.count && !open->csv; i++) {
         const struct open_knee *knee = &open->knees[i];
-        const char *label = open->targets.targets[i].label;
-        if (isinf(knee->failed)) {
-            printf("%s: keeps %.0f/s; %s\n", label, knee->kept,
-                   open->knee_over[i]      ? "above that the client is the bottleneck"
-                   : machine_interrupted() ? "interrupted"
-                                           : "nothing higher was tried");
-        } else if (knee->kept == 0) {
-            printf("%s: does not keep %.0f/s\n", label, knee->failed);
+        const char *why = open->spoiled[i] >= KNEE_TRIES ? "above that the client is the bottleneck"
+                          : machine_interrupted()        ? "interrupted"
+                                                         : "nothing higher was tried";
+        printf("%s: ", open->targets.targets[i].label);
+        if (knee->kept > 0) {
+            printf("keeps %.0f/s", knee->kept);
         } else {
-            printf("%s: keeps %.0f/s, not %.0f/s (99%% of it answered, p99 at most %.0f us)\n", label, knee->kept,
-                   knee->failed, open->knee_us);
+            printf("no rate was seen to be kept");
+        }
+        if (!isinf(knee->failed)) {
+            printf(", not %.0f/s (99%% of it answered, p99 at most %.0f us)\n", knee->failed, open->knee_us);
+        } else {
+            printf("; %s\n", why);
         }
     }
 }
@@ -403,12 +406,12 @@ knee_run(struct open *open)
 {
     for (uint32_t i = 0; i < open->targets.count; i++) {
         open_knee_init(&open->knees[i], open->rate > 0 ? open->rate : KNEE_FIRST, RATE_MOST);
-        open->knee_over[i] = false;
+        open->spoiled[i] = 0;
     }
     for (bool more = true; more && !machine_interrupted();) {
         more = false;
         for (uint32_t i = 0; i < open->targets.count && !more; i++) {
-            double rate = open->knee_over[i] ? 0 : open_knee_next(&open->knees[i]);
+            double rate = open->spoiled[i] >= KNEE_TRIES ? 0 : open_knee_next(&open->knees[i]);
             if (rate > 0) {
                 more = rate_run(open, rate);
                 break;

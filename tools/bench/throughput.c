@@ -25,7 +25,8 @@ static const char usage[] =
     "  -d BYTES                      values: random letters (32)\n"
     "  -t TEST[,TEST...]             one after the other: %s\n" WORKLOAD_USAGE TARGET_USAGE
     "  --server-pid PID              count what the server spends: CPU ns of its threads and instructions for each\n"
-    "                                operation, with --load resident bytes for each entry\n"
+    "                                operation, with --load resident bytes for each entry (of many\n"
+    "                                keys: memory that the server takes ahead counts too)\n"
     "  --ctl PATH                    its management socket: ask what of that it calls busy\n"
     "  --runs N                      medians of so many (1; with --peer 5)\n"
     "  --refill N                    send when at least N may be sent; -P: whole batches (half of -P)\n"

@@ -71,19 +71,21 @@ per_reply(char *text, size_t text_bytes, bool known, double total, uint64_t repl
     }
 }
 
-/* "lcores 1 of CPU, 63% of it busy" and the like: a thread that spins always uses its CPU. */
+/* What the server spent: a thread that spins always uses its CPU, and only the server knows how much of that was busy.
+ */
 static void
 server_print(const struct measured *measured)
 {
     const struct counters *counters = &measured->counters;
     char text[32];
-    if (!measured->has_cpu && !measured->has_busy) {
+    if (counters->pid == 0 && counters->control == NULL) {
         return;
     }
-    printf("    server:");
+    const char *separator = "";
+    printf("    server: ");
     if (measured->has_cpu) {
         per_reply(text, sizeof(text), true, measured->cpu_ns, measured->replies);
-        printf(" CPU %s ns an operation (", text);
+        printf("CPU %s ns an operation (", text);
         const char *between = "";
         for (uint32_t i = 0; i < counters->thread_count; i++) {
             double share = (double)counters->threads[i].cpu_ns * 1e-9 / counters->seconds;
@@ -93,15 +95,21 @@ server_print(const struct measured *measured)
             }
         }
         printf(" of a CPU)");
+        separator = "; ";
     }
     if (measured->has_busy) {
         per_reply(text, sizeof(text), true, measured->busy_ns, measured->replies);
-        printf("%s busy %s ns an operation (%.0f%% of a CPU found work; the rest is spinning)",
-               measured->has_cpu ? ";" : "", text, 100 * measured->busy_ns * 1e-9 / measured->counted_seconds);
+        printf("%sbusy %s ns an operation (%.0f%% of a CPU found work; the rest is spinning)", separator, text,
+               100 * measured->busy_ns * 1e-9 / measured->counted_seconds);
+        separator = "; ";
+    } else if (counters->control != NULL) {
+        printf("%sbusy not here: %s does not say", separator, counters->control);
+        separator = "; ";
     }
-    if (measured->counters.pid != 0) {
+    if (counters->pid != 0) {
         per_reply(text, sizeof(text), measured->has_instructions, measured->instructions, measured->replies);
-        printf("; instructions %s%s%s", text, measured->has_instructions ? " an operation, in user space" : ": ",
+        printf("%sinstructions %s%s%s", separator, text,
+               measured->has_instructions ? " an operation, in user space" : ": ",
                measured->has_instructions ? "" : counters->why);
     }
     printf("\n");
