@@ -294,6 +294,19 @@ session_refuse_input(struct session *session)
     }
 }
 
+/* Few sizes: each that is in use keeps a page of memory to itself. */
+static size_t
+own_room(size_t bytes)
+{
+    static const size_t rooms[] = { OWN_BYTES_MIN, STREAM_BLOCK_BYTES, 4 * STREAM_BLOCK_BYTES };
+    for (uint32_t i = 0; i < ARRAY_COUNT(rooms); i++) {
+        if (bytes <= rooms[i]) {
+            return rooms[i];
+        }
+    }
+    return MIN(memory_class_bytes(bytes), (size_t)MEMORY_BLOCK_MAX);
+}
+
 /* A buffer for `wish` bytes, at least `bytes` when memory is full. The old one is still the caller's. False: none at
  * this moment. */
 static bool
@@ -302,7 +315,7 @@ own_take(struct session *session, size_t bytes, size_t wish)
     struct stream_in *in = &session->in;
     struct lcore *lcore = session->lcore;
     struct stream_hoard *hoard = lcore->reserve.hoard;
-    size_t room = MIN(memory_class_bytes(MAX(wish, OWN_BYTES_MIN)), (size_t)MEMORY_BLOCK_MAX);
+    size_t room = own_room(wish);
     uint8_t *block = memory_take(lcore->memory, room);
     bool hoards = false;
 

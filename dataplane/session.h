@@ -115,7 +115,7 @@ session_is_choked(const struct session *session)
 bool session_may_starve(struct session *session);
 #define SESSION_STARVED_MS 15000
 #define SESSION_SCARCE_MS  100   /* the same for who keeps a receive slot, while the port runs out of them */
-#define SESSION_STUCK_MS   2000  /* with buffers that others wait for, and no byte moved: closed */
+#define SESSION_STUCK_MS   1000  /* with buffers that others wait for, and no byte moved: closed */
 #define SESSION_HOLD_MS    10000 /* with buffers that others wait for, however fast: closed */
 
 /* Call after stream_out_acknowledge(): lifts SESSION_FULL, lets a closing session go. */
