@@ -312,7 +312,8 @@ change_remove(struct change *change)
         return ATTEMPT_AGAIN;
     }
     if (ghost != NULL) {
-        member_count_ghost(member, ghost, 1);
+        counter_move(&member->counters.ghosts, 1);
+        counter_move(&member->counters.ghost_bytes, (int64_t)memory_class_bytes(bytes));
     }
     change_retire_old(change, true);
     change_count(change, NULL, true);

@@ -163,19 +163,14 @@ member_retire_record(struct store_member *member, const struct record *record)
     limbo_retire(&member->limbo, (void *)(uintptr_t)record, bytes);
 }
 
-static inline void
-member_count_ghost(struct store_member *member, const struct record *ghost, int64_t by)
-{
-    counter_move(&member->counters.ghosts, by);
-    counter_move(&member->counters.ghost_bytes, by * (int64_t)memory_class_bytes(record_bytes(ghost)));
-}
-
 /* As member_retire_record(). */
 static inline void
 member_retire_ghost(struct store_member *member, const struct record *ghost)
 {
-    member_count_ghost(member, ghost, -1);
-    limbo_retire(&member->limbo, (void *)(uintptr_t)ghost, record_bytes(ghost));
+    size_t bytes = record_bytes(ghost);
+    counter_move(&member->counters.ghosts, -1);
+    counter_move(&member->counters.ghost_bytes, -(int64_t)memory_class_bytes(bytes));
+    limbo_retire(&member->limbo, (void *)(uintptr_t)ghost, bytes);
 }
 
 static inline void
