@@ -52,7 +52,7 @@ static const char style[] =
     "font:1rem/1.5 system-ui,sans-serif;overflow-wrap:anywhere}\n"
     "h1{font-size:1.6rem;line-height:1.2}h2{font-size:1.25rem;margin-top:2.5rem;border-bottom:1px solid var(--line)}\n"
     "nav a{margin-right:1rem;color:inherit}\n"
-    ".scroll{overflow:auto;max-height:40rem;margin:1rem 0}figure .scroll{max-height:none}\n"
+    ".scroll{overflow:auto;max-height:40rem;margin:1rem 0}figure .scroll,.facts{max-height:none}\n"
     "thead th{position:sticky;top:0;background:var(--paper)}\n"
     "table{border-collapse:collapse;font-size:.875rem;font-variant-numeric:tabular-nums}\n"
     "caption{text-align:left;color:var(--soft);padding-bottom:.25rem}\n"
@@ -239,7 +239,7 @@ report_machine(struct report *report)
         if (value != runs) {
             fputs("<h3>", report->html);
             escape_write(report->html, name, ESCAPE_HTML);
-            fputs("</h3>\n<div class=\"scroll\" tabindex=\"0\">", report->html);
+            fputs("</h3>\n<div class=\"scroll facts\" tabindex=\"0\">", report->html);
             value_write(report->html, value, 0);
             fputs("</div>\n", report->html);
         }
