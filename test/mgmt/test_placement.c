@@ -1,4 +1,5 @@
 /* test_placement.c - two lcores that run, moved from CPU to CPU. */
+#include "mgmt/doctor.h"
 #include "mgmt/live.h"
 #include "mgmt/log.h"
 #include "mgmt/placement.h"
@@ -92,6 +93,23 @@ lcores_change_places_and_run_on(void)
     }
 }
 
+/* Whether the doctor finds every lcore near its memory. */
+static bool
+doctor_is_content(void)
+{
+    static struct doctor doctor;
+    const struct doctor_finding *found = NULL;
+
+    doctor = (struct doctor){ .root = "", .settings = mgmt.settings, .dataplane = mgmt.dataplane };
+    doctor_examine(&doctor);
+    for (uint32_t i = 0; i < doctor.count; i++) {
+        found = strcmp(doctor.findings[i].name, "lcore memory") == 0 ? &doctor.findings[i] : found;
+    }
+    CU_ASSERT_PTR_NOT_NULL_FATAL(found);
+    CU_ASSERT(found->level == DOCTOR_GOOD || (found->wanted[0] != '\0' && found->remedy[0] != '\0'));
+    return found->level == DOCTOR_GOOD;
+}
+
 static void
 an_lcore_away_from_its_memory_is_named(void)
 {
@@ -100,8 +118,10 @@ an_lcore_away_from_its_memory_is_named(void)
     int node = lcore->node;
 
     CU_ASSERT_EQUAL(json_array_size(list), 0);
+    CU_ASSERT_TRUE(doctor_is_content());
     json_decref(list);
     lcore->node = node + 7;
+    CU_ASSERT_FALSE(doctor_is_content());
     list = placement_warnings(&mgmt);
     CU_ASSERT_EQUAL_FATAL(json_array_size(list), 1);
     char expected[128];
