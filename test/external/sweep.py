@@ -15,7 +15,7 @@ import time
 import unittest
 
 import fabric
-from server import BUILD, Server, environment
+from server import BUILD, ROOT, SKIPPED, Server, environment
 
 BENCH = str(BUILD / "sluice-bench")
 TIMEOUT_S = 90
@@ -166,6 +166,39 @@ class TooLarge(unittest.TestCase):
                 self.assertLessEqual({4 << 20, 16 << 20}, {int(row["size_bytes"]) for row in rows})
                 self.assertNotIn(256 << 20, {int(row["size_bytes"]) for row in rows})
                 self.assertEqual(server.ctl("status")["keys"], 0)
+
+
+class Memcached(unittest.TestCase):
+    """The real one, unpacked; where it cannot be had this class is skipped."""
+
+    def test_stands_beside_and_is_left_empty(self):
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+        peers = [ROOT / "tools/peers"]
+        started = subprocess.run([*peers, "start", "memcached", str(port)], capture_output=True, text=True, timeout=TIMEOUT_S)
+        if started.returncode == SKIPPED:
+            self.skipTest(started.stderr.splitlines()[-1])
+        self.assertEqual(started.returncode, 0, started.stderr)
+        try:
+            with Server() as server:
+                code, out, error = sweep("-p", str(server.port), "--vs", "memcached:tcp", "--at", f"memcached=127.0.0.1:{port}",
+                                         "--rails", "2", "-b", "8", "-e", "2M", "-f", "512", "-n", "3", "--csv")
+            self.assertEqual(code, 0, error)
+            rows = table(out)
+            self.assertEqual([row["label"] for row in rows],
+                             ["memcached-2rails", "memcached", "kernel-tcp-resp"] * (2 * 3))
+            code, _, error = sweep("-b", "8", "-e", "8", "-n", "1", "-p", str(port))  # it speaks no RESP
+            self.assertEqual(code, 1, error)
+            self.assertIn("not RESP", error)
+            with socket.create_connection(("127.0.0.1", port), 5) as connection:
+                connection.sendall(b"stats\r\n")
+                stats = b""
+                while not stats.endswith(b"END\r\n"):
+                    stats += connection.recv(65536)
+            self.assertIn(b"STAT curr_items 0\r\n", stats)
+        finally:
+            subprocess.run([*peers, "stop", "memcached", str(port)], check=True, timeout=TIMEOUT_S)
+            (ROOT / f"build/peers/memcached-{port}.log").unlink()
 
 
 class FakeServer:

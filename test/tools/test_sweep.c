@@ -1,4 +1,5 @@
 /* test_sweep.c - sluice-bench sweep: sizes, chunks, names, the switch, columns and their figures, bad command lines. */
+#include "tools/bench/sweep_memcached.h"
 #include "tools/bench/sweep_options.h"
 #include <CUnit/Basic.h>
 #include <getopt.h>
@@ -254,6 +255,74 @@ neighbouring_values_differ_and_lie_in_the_pattern(void)
     free(pattern);
 }
 
+/* ---- memcached ---- */
+
+static void
+piece_is(const struct sweep_piece *piece, const char *text)
+{
+    CU_ASSERT_EQUAL(piece->bytes, strlen(text));
+    CU_ASSERT(memcmp(piece->data, text, strlen(text)) == 0);
+}
+
+static void
+memcached_is_asked_with_meta_commands(void)
+{
+    struct sweep_form form;
+    sweep_memcached_form(&form, 2, 1000);
+    piece_is(&form.request[SWEEP_SET].head, "ms bench:sweep:2:00000000 1000\r\n");
+    piece_is(&form.request[SWEEP_SET].tail, "\r\n");
+    piece_is(&form.request[SWEEP_GET].head, "mg bench:sweep:2:00000000 v\r\n");
+    piece_is(&form.request[SWEEP_GET].tail, "");
+    piece_is(&form.answer[SWEEP_SET].head, "HD\r\n");
+    piece_is(&form.answer[SWEEP_GET].head, "VA 1000\r\n");
+    piece_is(&form.answer[SWEEP_GET].tail, "\r\n");
+    CU_ASSERT_EQUAL(form.request[SWEEP_SET].value_bytes, 1000);
+    CU_ASSERT_EQUAL(form.request[SWEEP_GET].value_bytes, 0);
+    CU_ASSERT_EQUAL(form.answer[SWEEP_SET].value_bytes, 0);
+    CU_ASSERT_EQUAL(form.answer[SWEEP_GET].value_bytes, 1000);
+    for (int operation = 0; operation < SWEEP_OPERATIONS; operation++) {
+        const struct sweep_frame *frame = &form.request[operation];
+        CU_ASSERT(memcmp(frame->head.data + frame->chunk_at, "00000000", SWEEP_CHUNK_DIGITS) == 0);
+        CU_ASSERT_EQUAL(frame->head.data[frame->chunk_at - 1], ':');
+    }
+}
+
+static void
+replies_of_memcached_are_told_apart(void)
+{
+    static const struct {
+        const char *wire;
+        enum client_status status;
+        enum value_kind kind;
+        const char *text;
+    } rows[] = {
+        { "E", CLIENT_TIMEOUT, VALUE_NIL, "" },
+        { "EN\r", CLIENT_TIMEOUT, VALUE_NIL, "" },
+        { "EN\r\n", CLIENT_OK, VALUE_NIL, "EN" },
+        { "NS\r\nHD\r\n", CLIENT_OK, VALUE_STATUS, "NS" },
+        { "VA 3\r\nabc\r\n", CLIENT_OK, VALUE_STATUS, "VA 3" },
+        { "ERROR\r\n", CLIENT_OK, VALUE_ERROR, "ERROR" },
+        { "CLIENT_ERROR bad data chunk\r\n", CLIENT_OK, VALUE_ERROR, "CLIENT_ERROR bad data chunk" },
+        { "SERVER_ERROR out of memory storing object\r\nHD\r\n", CLIENT_OK, VALUE_ERROR,
+          "SERVER_ERROR out of memory storing object" },
+        { "\n", CLIENT_OK, VALUE_STATUS, "\n" },
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        struct value root;
+        size_t bytes, length = strlen(rows[i].wire);
+        uint8_t *copy = malloc(length); /* exactly as long: a byte beyond is found */
+        memcpy(copy, rows[i].wire, length);
+        enum client_status status = sweep_memcached_decode(slice_of(copy, length), &root, &bytes);
+        CU_ASSERT_EQUAL(status, rows[i].status);
+        if (status == CLIENT_OK) {
+            CU_ASSERT_EQUAL(root.kind, rows[i].kind);
+            CU_ASSERT(slice_equal(root.bytes, slice_text(rows[i].text)));
+            CU_ASSERT_EQUAL(bytes, (size_t)(strchr(rows[i].wire, '\n') - rows[i].wire) + 1);
+        }
+        free(copy);
+    }
+}
+
 /* ---- results and columns ---- */
 
 static void
@@ -374,6 +443,7 @@ bad_command_lines_are_usage_errors(void)
         "--vs shm:fabric-shm",
         "--vs ethernet:tcp",
         "--vs tcp:peer",
+        "--vs memcached:tcp",
         "--vs peer:peer --at peer=127.0.0.1:1",
         "--at tcp",
         "--at shm=127.0.0.1:1",
@@ -474,6 +544,8 @@ main(void)
     CU_ADD_TEST(suite, two_transports_are_split_at_the_colon);
     CU_ADD_TEST(suite, lists_and_places_are_split);
     CU_ADD_TEST(suite, neighbouring_values_differ_and_lie_in_the_pattern);
+    CU_ADD_TEST(suite, memcached_is_asked_with_meta_commands);
+    CU_ADD_TEST(suite, replies_of_memcached_are_told_apart);
     CU_ADD_TEST(suite, a_result_is_what_pen_and_paper_give);
     CU_ADD_TEST(suite, columns_are_those_of_the_report);
     CU_ADD_TEST(suite, speed_ups_of_the_report_come_out);

@@ -200,7 +200,8 @@ places_check(const struct sweep_options *options)
         }
     }
     for (const struct sweep_transport *one = a;; one = b) {
-        if ((one->carrier == SWEEP_PEER || (one->carrier == SWEEP_ETHERNET && options->versus)) &&
+        if ((one->carrier == SWEEP_PEER || one->carrier == SWEEP_MEMCACHED ||
+             (one->carrier == SWEEP_ETHERNET && options->versus)) &&
             !has_place(options, one)) {
             fprintf(stderr, "sluice-bench: --vs: say where: --at %s=HOST:PORT\n", one->name);
             return false;

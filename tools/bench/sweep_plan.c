@@ -90,7 +90,7 @@ sweep_transport_of(const char *name, enum sweep_switch efa, struct sweep_transpo
         enum sweep_carrier carrier;
     } streams[] = {
         { "tcp", SWEEP_TCP },   { "none", SWEEP_TCP },  { "ethernet", SWEEP_ETHERNET },
-        { "unix", SWEEP_UNIX }, { "peer", SWEEP_PEER },
+        { "unix", SWEEP_UNIX }, { "peer", SWEEP_PEER }, { "memcached", SWEEP_MEMCACHED },
     };
 
     *out = (struct sweep_transport){ .carrier = SWEEP_FABRIC };

@@ -48,7 +48,7 @@ sweep_cut_bytes(const struct sweep_cut *cut, uint64_t chunk)
 enum sweep_switch { SWEEP_SWITCH_UNSET, SWEEP_SWITCH_ON, SWEEP_SWITCH_OFF, SWEEP_SWITCH_BAD };
 enum sweep_switch sweep_switch_read(const char *text); /* NULL and "": unset */
 
-enum sweep_carrier { SWEEP_TCP, SWEEP_ETHERNET, SWEEP_UNIX, SWEEP_PEER, SWEEP_FABRIC };
+enum sweep_carrier { SWEEP_TCP, SWEEP_ETHERNET, SWEEP_UNIX, SWEEP_PEER, SWEEP_MEMCACHED, SWEEP_FABRIC };
 
 struct sweep_transport {
     char name[SWEEP_NAME_BYTES]; /* of what really carries the bytes */
@@ -56,8 +56,8 @@ struct sweep_transport {
     bool switched_off; /* efa was asked for, and USE_EFA=false */
 };
 
-/* "tcp" (the kernel's), "none" (the same: no fabric), "ethernet" (TCP to such a port), "unix", "peer" (another server),
- * else a provider; "fabric-tcp" is libfabric's own tcp. False: too long, empty. */
+/* "tcp" (the kernel's), "none" (the same: no fabric), "ethernet" (TCP to such a port), "unix", "peer" (another server
+ * on RESP), "memcached", else a provider; "fabric-tcp" is libfabric's own tcp. False: too long, empty. */
 bool sweep_transport_of(const char *name, enum sweep_switch efa, struct sweep_transport *out);
 /* Of SWEEP_FABRIC; lifetime: the transport's. */
 const char *sweep_provider(const struct sweep_transport *transport);

@@ -1,6 +1,7 @@
 #include "tools/bench/sweep_rail.h"
 #include "config/sync.h"
 #include "tools/bench/machine.h"
+#include "tools/bench/sweep_memcached.h"
 #include <sched.h>
 #include <stdarg.h>
 
@@ -95,15 +96,29 @@ rail_send(struct sweep_rail *rail, const struct sweep_transfer *transfer)
 
 /* ---- in ---- */
 
-/* Not the reply that it should be: an error, a miss, or wrong. Returns its bytes; 0: not whole yet, or it is the end.
- */
+static enum client_status
+reply_decode(struct sweep_rail *rail, const struct sweep_transfer *transfer, struct slice view, struct value *root,
+             size_t *bytes)
+{
+    struct client_reply reply;
+    if (transfer->memcached) {
+        return sweep_memcached_decode(view, root, bytes);
+    }
+    enum client_status status = client_raw_reply(rail->client, &reply, bytes);
+    if (status == CLIENT_OK) {
+        *root = reply.values[0];
+    }
+    return status;
+}
+
+/* An error, a miss, or wrong. Returns the reply's bytes; 0: it is not whole, or it is the end. */
 static size_t
-reply_other(struct sweep_rail *rail, const struct sweep_transfer *transfer)
+reply_other(struct sweep_rail *rail, const struct sweep_transfer *transfer, struct slice view)
 {
     const char *name = sweep_operation_names[transfer->operation];
-    struct client_reply reply;
+    struct value root;
     size_t bytes;
-    enum client_status status = client_raw_reply(rail->client, &reply, &bytes);
+    enum client_status status = reply_decode(rail, transfer, view, &root, &bytes);
     if (status == CLIENT_TIMEOUT) {
         return 0;
     }
@@ -112,15 +127,14 @@ reply_other(struct sweep_rail *rail, const struct sweep_transfer *transfer)
                   client_why(rail->client));
         return 0;
     }
-    const struct value *root = &reply.values[0];
-    if (root->kind == VALUE_ERROR) {
-        rail_fail(rail, SWEEP_REFUSED, "%s: %.*s", name, (int)MIN(root->bytes.bytes, 200),
-                  (const char *)root->bytes.data);
-    } else if (root->kind == VALUE_NIL) {
+    if (root.kind == VALUE_ERROR) {
+        rail_fail(rail, SWEEP_REFUSED, "%s: %.*s", name, (int)MIN(root.bytes.bytes, 200),
+                  (const char *)root.bytes.data);
+    } else if (root.kind == VALUE_NIL) {
         rail_fail(rail, SWEEP_REFUSED, "%s: a value is gone, as if evicted", name);
     } else {
         rail_fail(rail, SWEEP_WRONG, "%s of chunk %llu: the reply is wrong: %zu bytes where %llu are expected", name,
-                  (unsigned long long)rail->take_chunk, root->kind == VALUE_BULK ? root->bytes.bytes : bytes,
+                  (unsigned long long)rail->take_chunk, root.kind == VALUE_BULK ? root.bytes.bytes : bytes,
                   (unsigned long long)form_of(transfer, rail->take_chunk)->answer[transfer->operation].value_bytes);
         return 0;
     }
@@ -149,7 +163,7 @@ reply_take(struct sweep_rail *rail, const struct sweep_transfer *transfer, struc
     size_t value_end = frame->head.bytes + frame->value_bytes, end = value_end + frame->tail.bytes, bytes;
     if (rail->taken == 0) {
         if (memcmp(view.data, frame->head.data, MIN(view.bytes, frame->head.bytes)) != 0) {
-            return reply_other(rail, transfer);
+            return reply_other(rail, transfer, view);
         }
         bytes = view.bytes < frame->head.bytes ? 0 : frame->head.bytes;
     } else if (rail->taken < value_end) {

@@ -10,6 +10,7 @@ struct sweep_transfer {
     const uint8_t *pattern;     /* borrowed */
     uint64_t version;           /* of what SET writes and GET must find */
     uint32_t rails;             /* that share it */
+    bool memcached;             /* not RESP, not SBE */
     bool yield;                 /* more spinning threads than CPUs */
 };
 

@@ -2,6 +2,7 @@
 #include "config/cycles.h"
 #include "config/sync.h"
 #include "tools/bench/machine.h"
+#include "tools/bench/sweep_memcached.h"
 #include <pthread.h>
 #include <semaphore.h>
 
@@ -74,6 +75,12 @@ place_of(const struct sweep_places *places, const char *name, uint32_t rail)
     return NULL;
 }
 
+static bool
+is_peer(const struct sweep_side *side)
+{
+    return side->transport.carrier == SWEEP_PEER || side->transport.carrier == SWEEP_MEMCACHED;
+}
+
 /* Another server speaks RESP, and our password is none of its business. */
 static void
 peer_only(struct client_options *client)
@@ -104,7 +111,7 @@ connection_of(const struct sweep_side *side, uint32_t rail, struct bench_connect
         snprintf(why, SWEEP_WHY_BYTES, "%s is no address", at);
         return false;
     }
-    if (carrier == SWEEP_PEER) {
+    if (is_peer(side)) {
         peer_only(client);
         return true;
     }
@@ -185,16 +192,21 @@ sweep_side_open(uint32_t index, const struct sweep_transport *transport, uint32_
     side->lists = lists;
     side->common = *common;
     side->transfer.pattern = common->pattern;
+    side->transfer.memcached = transport->carrier == SWEEP_MEMCACHED;
 
     named.ethernet = transport->carrier == SWEEP_ETHERNET;
     named.client.path = transport->carrier == SWEEP_UNIX ? "any" : NULL;
     named.client.fabric.provider = transport->carrier == SWEEP_FABRIC ? sweep_provider(transport) : NULL;
-    if (transport->carrier == SWEEP_PEER) {
+    if (is_peer(side)) {
         peer_only(&named.client);
     }
     bench_label(&named, label);
-    snprintf(side->label, sizeof(side->label), rail_count > 1 ? "%s%s-%urails" : "%s%s",
-             transport->carrier == SWEEP_PEER ? "peer-" : "", label, rail_count);
+    snprintf(side->label, sizeof(side->label), "%s%s", transport->carrier == SWEEP_PEER ? "peer-" : "",
+             side->transfer.memcached ? transport->name : label);
+    if (rail_count > 1) {
+        size_t used = strlen(side->label);
+        snprintf(side->label + used, sizeof(side->label) - used, "-%urails", rail_count);
+    }
     return side;
 }
 
@@ -229,6 +241,10 @@ keys_delete(struct sweep_side *side)
     static char keys[DELETE_KEYS][SWEEP_KEY_BYTES];
     struct client_reply reply;
     enum client_status status = CLIENT_OK;
+    if (side->transfer.memcached) {
+        sweep_memcached_delete(side->control, side->index, side->chunks_stored);
+        return;
+    }
     client_timeout(side->control, DELETE_TIMEOUT_MS);
     for (uint64_t chunk = 0; chunk < side->chunks_stored && status == CLIENT_OK;) {
         struct slice words[1 + DELETE_KEYS] = { SLICE_LITERAL("DEL") };
@@ -271,9 +287,13 @@ sweep_side_prepare(struct sweep_side *side, const struct sweep_cut *cut, char wh
     side->chunks_stored = MAX(side->chunks_stored, cut->chunks);
     transfer->version = 0; /* as learning leaves chunk 0; the first SET writes all of them */
     enum sweep_status status = SWEEP_GOOD;
-    for (uint32_t i = 0; status == SWEEP_GOOD && i < 2; i++) {
-        status = sweep_form_learn(&transfer->forms[i], side->control, side->index,
-                                  i == 0 ? cut->chunk_bytes : cut->last_bytes, transfer->pattern, why);
+    for (uint32_t i = 0; status == SWEEP_GOOD && i < ARRAY_COUNT(transfer->forms); i++) {
+        uint64_t bytes = i == 0 ? cut->chunk_bytes : cut->last_bytes;
+        if (transfer->memcached) {
+            sweep_memcached_form(&transfer->forms[i], side->index, bytes);
+        } else {
+            status = sweep_form_learn(&transfer->forms[i], side->control, side->index, bytes, transfer->pattern, why);
+        }
     }
     return status;
 }

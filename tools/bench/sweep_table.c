@@ -26,7 +26,7 @@ row_csv(FILE *to, const char *label, const char *operation, const struct sweep_c
 {
     const struct summary *times = &result->times;
     csv_cell_write(to, label);
-    fprintf(to, ",%s,%llu,%llu,%.4f,%.0f,%.4f,%.4f,%.4f,%llu\n", operation, (unsigned long long)cut->size,
+    fprintf(to, ",%s,%llu,%llu,%.4f,%.1f,%.4f,%.4f,%.4f,%llu\n", operation, (unsigned long long)cut->size,
             (unsigned long long)times->samples, times->p50_us, result->bytes_per_second, times->mean_us, times->min_us,
             times->max_us, (unsigned long long)cut->chunks);
     fflush(to);
