@@ -88,15 +88,10 @@ ctl_metrics(struct ctl_request *request)
 
 static const struct {
     const char *name, *unit;
-    enum metrics_kind kind;
 } kinds[] = {
-    { "service", "ns", METRICS_SERVICE },
-    { "residence", "ns", METRICS_RESIDENCE },
-    { "loop", "ns", METRICS_LOOP },
-    { "burst", "requests", METRICS_BURST },
-    { "port-burst", "events", METRICS_PORT_BURST },
-    { "port-depth", "sessions", METRICS_PORT_DEPTH },
-    { "port-stalled", "flushes", METRICS_PORT_STALLED },
+#define KIND_ROW(id, name, unit, help) { name, unit },
+    CTL_LATENCY_KINDS(KIND_ROW)
+#undef KIND_ROW
 };
 
 static const struct {
@@ -181,7 +176,7 @@ ctl_latency(struct ctl_request *request)
     const char *kind = "service", *name = NULL;
     uint64_t lcore = LIMIT_LCORES;
     bool buckets = false;
-    size_t which = 0;
+    enum metrics_kind which = 0;
     const struct command *command = NULL;
 
     if (!ctl_arg_text(request, "kind", &kind) || !ctl_arg_text(request, "command", &name) ||
@@ -193,22 +188,21 @@ ctl_latency(struct ctl_request *request)
         which++;
     }
     if (which == ARRAY_COUNT(kinds)) {
-        return ctl_fail(request,
-                        "kind: expected service, residence, loop, burst, port-burst, port-depth or port-stalled");
+        return ctl_fail(request, "kind: expected one of" CTL_LATENCY_WORDS);
     }
     if (name != NULL && (command = command_find(slice_text(name))) == NULL) {
         return ctl_fail(request, "command: expected the name of a command, such as get");
     }
     json_t *rows = json_array();
     metrics_collect(&mgmt->metrics);
-    if (kinds[which].kind == METRICS_LOOP || kinds[which].kind == METRICS_BURST) {
-        append_row(rows, histogram_row(mgmt, kinds[which].kind, 0, lcore, kind, buckets));
-    } else if (kinds[which].kind >= METRICS_PORT_BURST) {
-        port_rows(mgmt, kinds[which].kind, lcore, buckets, rows);
+    if (which >= METRICS_PORT_BURST) {
+        port_rows(mgmt, which, lcore, buckets, rows);
+    } else if (which > METRICS_RESIDENCE) {
+        append_row(rows, histogram_row(mgmt, which, 0, lcore, kind, buckets));
     } else {
         for (uint32_t i = 0; i < COMMAND_COUNT; i++) {
             if (command == NULL || command->id == (enum command_id)i) {
-                append_row(rows, histogram_row(mgmt, kinds[which].kind, i, lcore, command_table[i].name, buckets));
+                append_row(rows, histogram_row(mgmt, which, i, lcore, command_table[i].name, buckets));
             }
         }
     }

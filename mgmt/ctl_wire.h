@@ -13,6 +13,20 @@
 
 #define CTL_VERSION 1
 
+/* latency: what is counted. X(id, "kind", unit, help); the first is counted for each command, as is the second; those
+ * from PORT_BURST on for each port. */
+#define CTL_LATENCY_KINDS(X)                                                                                           \
+    X(SERVICE, "service", "ns", "a request, decoded to encoded")                                                       \
+    X(RESIDENCE, "residence", "ns", "a request, polled to flushed")                                                    \
+    X(LOOP, "loop", "ns", "a turn that found work")                                                                    \
+    X(BURST, "burst", "requests", "requests of one burst")                                                             \
+    X(BUSY, "busy", "percent", "an lcore's share of a second that was busy")                                           \
+    X(PORT_BURST, "port-burst", "events", "events of one poll of a port")                                              \
+    X(PORT_DEPTH, "port-depth", "sessions", "sessions that a flush of a port left with output")                        \
+    X(PORT_STALLED, "port-stalled", "flushes", "flushes of a port in a row that left some")
+#define CTL_LATENCY_WORD(id, kind, unit, help) " " kind
+#define CTL_LATENCY_WORDS                      CTL_LATENCY_KINDS(CTL_LATENCY_WORD)
+
 /* X(id, "name", READ or CHANGE, "arguments", handler, help) */
 #define CTL_COMMANDS(X)                                                                                                \
     X(HELP, "help", READ, "", ctl_help, "lists these commands")                                                        \
@@ -21,8 +35,7 @@
     X(ALIVE, "alive", READ, "", ctl_alive, "whether the management core answers")                                      \
     X(STATS, "stats", READ, "", ctl_stats, "every counter, in total and per lcore, with unit and meaning")             \
     X(LATENCY, "latency", READ, "command kind lcore buckets", ctl_latency,                                             \
-      "latency histograms: kind=service (decoded to encoded) or residence (polled to flushed), loop, "                 \
-      "burst, port-burst, port-depth or port-stalled")                                                                 \
+      "latency histograms, of all commands or one; kind is one of:" CTL_LATENCY_WORDS)                                 \
     X(LCORES, "lcores", READ, "", ctl_lcores, "CPU, thread, node, turns and busy share of every lcore; the helpers")   \
     X(PORTS, "ports", READ, "", ctl_ports, "ports of every lcore")                                                     \
     X(CAPTURE, "capture", READ, "", ctl_capture, "the capture that runs, or the last one")                             \

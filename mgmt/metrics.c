@@ -15,12 +15,14 @@ histogram_index(enum metrics_kind kind, uint32_t which)
         return 2 * COMMAND_COUNT;
     case METRICS_BURST:
         return 2 * COMMAND_COUNT + 1;
+    case METRICS_BUSY:
+        return 2 * COMMAND_COUNT + 2;
     case METRICS_PORT_BURST:
     case METRICS_PORT_DEPTH:
     case METRICS_PORT_STALLED:
         break;
     }
-    return 2 * COMMAND_COUNT + 2 + (uint32_t)(kind - METRICS_PORT_BURST) * METRICS_PORTS + which;
+    return 2 * COMMAND_COUNT + 3 + (uint32_t)(kind - METRICS_PORT_BURST) * METRICS_PORTS + which;
 }
 
 static size_t
@@ -141,6 +143,16 @@ metrics_resident_bytes(void)
 
 /* ---- once a second ---- */
 
+/* What is measured here, not by an lcore. */
+static void
+snapshot_add(struct histogram_snapshot *snapshot, uint64_t value)
+{
+    snapshot->counts[histogram_bucket(value)]++;
+    snapshot->total++;
+    snapshot->sum += value;
+    snapshot->max = MAX(snapshot->max, value);
+}
+
 void
 metrics_tick(struct metrics *metrics)
 {
@@ -158,6 +170,7 @@ metrics_tick(struct metrics *metrics)
         uint64_t busy = load_relaxed(&dataplane->lcores[i]->counters->busy_cycles);
         lcore->busy_share = MIN((double)(busy - lcore->busy_cycles) / (double)elapsed, 1.0);
         lcore->busy_cycles = busy;
+        snapshot_add(&lcore->total[histogram_index(METRICS_BUSY, 0)], (uint64_t)(lcore->busy_share * 100 + 0.5));
     }
     metrics_counters(dataplane, &sum);
     metrics->requests_per_s = (double)(sum.requests - metrics->requests) / seconds;

@@ -1,20 +1,18 @@
 /* metrics.h - what the management core reads of the lcores: sums of counters, histograms kept from wrapping, rates. */
 #pragma once
 #include "dataplane/dataplane.h"
+#include "mgmt/ctl_wire.h"
 
 enum metrics_kind {
-    METRICS_SERVICE,
-    METRICS_RESIDENCE,
-    METRICS_LOOP,
-    METRICS_BURST,
-    METRICS_PORT_BURST,
-    METRICS_PORT_DEPTH,
-    METRICS_PORT_STALLED
+#define METRICS_KIND(id, ...) METRICS_##id,
+    CTL_LATENCY_KINDS(METRICS_KIND)
+#undef METRICS_KIND
 };
 
-/* Histograms of one lcore: COMMAND_COUNT of service, as many of residence, loop, burst, then three of each port. */
+/* Histograms of one lcore: COMMAND_COUNT of service, as many of residence, loop, burst, busy, then three of each port.
+ */
 #define METRICS_PORTS      (LIMIT_PORTS + 1)
-#define METRICS_HISTOGRAMS (2 * COMMAND_COUNT + 2 + 3 * METRICS_PORTS)
+#define METRICS_HISTOGRAMS (2 * COMMAND_COUNT + 3 + 3 * METRICS_PORTS)
 
 struct metrics_lcore {
     struct histogram_seen seen[METRICS_HISTOGRAMS];
@@ -50,8 +48,8 @@ void metrics_tick(struct metrics *metrics);
 /* Bring the histograms up to date. Cost: only what was ever touched is read. */
 void metrics_collect(struct metrics *metrics);
 
-/* Add to `into`, which the caller zeroed, one kind of histogram of a command or a port, `which` (ignored for loop and
- * burst), of one lcore, or of all with lcore = LIMIT_LCORES. */
+/* Add to `into`, which the caller zeroed, one kind of histogram of a command or a port, `which` (ignored for loop,
+ * burst and busy), of one lcore, or of all with lcore = LIMIT_LCORES. */
 void metrics_histogram(const struct metrics *metrics, enum metrics_kind kind, uint32_t which, uint32_t lcore,
                        struct histogram_snapshot *into);
 

@@ -3,6 +3,7 @@
 #include "tools/sluicectl.h"
 #include "config/settings.h"
 #include "config/units.h"
+#include "mgmt/ctl_wire.h"
 #include <getopt.h>
 #include <unistd.h>
 
@@ -81,6 +82,8 @@ enum {
     OPTION_VERSION
 };
 
+#define KIND_HELP(id, name, unit, help) name ": " help "; "
+
 /* Every option once: parsing, --help and completion come from these rows. */
 static const struct option_row {
     const char *name;
@@ -102,9 +105,7 @@ static const struct option_row {
     { "watch", OPTION_WATCH, optional_argument, "[=SECONDS]", TAKES_WATCH,
       "again and again, what was counted in the last seconds (1); keys change the view" },
     { "kind", OPTION_KIND, required_argument, " KIND", TAKES_LATENCY,
-      "service (decoded to encoded), residence (polled to flushed), loop (a busy turn), burst (requests of a "
-      "burst); of ports: port-burst (events of a poll), port-depth (sessions left with output), port-stalled (flushes "
-      "in a row that left some)" },
+      "what is counted; " CTL_LATENCY_KINDS(KIND_HELP) "else service" },
     { "lcore", OPTION_LCORE, required_argument, " N", TAKES_LATENCY, "of one lcore; else all together" },
     { "hist", OPTION_HIST, no_argument, "", TAKES_LATENCY, "bars" },
     { "percentiles", OPTION_PERCENTILES, no_argument, "", TAKES_LATENCY,

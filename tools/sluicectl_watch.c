@@ -1,8 +1,11 @@
 /* sluicectl_watch.c - latency live: what the last seconds counted, or all since a key was pressed. */
+#include "mgmt/ctl_wire.h"
 #include "tools/sluicectl.h"
 
 static const char *const kinds[] = {
-    "service", "residence", "loop", "burst", "port-burst", "port-depth", "port-stalled"
+#define KIND_NAME(id, name, ...) name,
+    CTL_LATENCY_KINDS(KIND_NAME)
+#undef KIND_NAME
 };
 
 struct view {
@@ -171,7 +174,7 @@ latency_watch(const struct options *options)
         view.kind++;
     }
     if (view.kind == ARRAY_COUNT(kinds)) {
-        fail(EXIT_USAGE, "--kind: expected service, residence, loop, burst, port-burst, port-depth or port-stalled");
+        fail(EXIT_USAGE, "--kind: expected one of" CTL_LATENCY_WORDS);
     }
     snprintf(view.command, sizeof(view.command), "%s", options->word == NULL ? "" : options->word);
     view_restart(&view);

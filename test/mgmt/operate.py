@@ -255,6 +255,23 @@ class Live(unittest.TestCase):
                 time.sleep(0.05)
                 self.assertEqual(counted(), expected)
 
+    def test_how_busy_an_lcore_was_is_counted_each_second(self):
+        def busy():
+            rows = json.loads(self.ctl("-j", "latency", "--kind", "busy"))["rows"]
+            return rows[0] if rows else {"max": 0, "count": 0}
+
+        end = time.monotonic() + WAIT_S
+        with self.server.connect() as client:
+            while busy()["max"] == 0 or busy()["count"] < 2:
+                self.assertLess(time.monotonic(), end)
+                for _ in range(20):
+                    client.sendall(b"PING\r\n" * 1000)
+                    missing = 1000
+                    while missing > 0:
+                        missing -= client.recv(1 << 16).count(b"+PONG\r\n")
+        self.assertLessEqual(busy()["max"], 100)
+        self.assertRegex(self.ctl("latency", "--kind", "busy"), r"(?m)^busy in percent\n(.*\n)?busy +\d+ ")
+
     def test_bursts_become_as_small_as_told(self):
         def largest():
             return json.loads(self.ctl("-j", "latency", "--kind", "burst"))["rows"][0]["max"]
@@ -352,29 +369,31 @@ class Leave(unittest.TestCase):
     ctl = Operate.ctl
 
     def test_draining_takes_nobody_new_and_keeps_those_that_are_there(self):
-        with Server("ports=( { type = \"fabric\"; provider = \"net\"; } )") as self.server:
-            stays = self.server.connect()
-            stays.sendall(b"PING\r\n")
-            self.assertEqual(stays.recv(100), b"+PONG\r\n")
-            self.assertEqual(self.ctl("drain"), "leaving, 1 sessions are left\n")
-            with self.assertRaises(OSError):
-                self.server.connect()
-            self.assertEqual(self.ctl("ready", status=1), "")
-            stays.sendall(b"SET key value\r\nGET key\r\n")
-            answer = b""
-            while not answer.endswith(b"value\r\n"):
-                answer += stays.recv(100)
-            self.assertIn("leaving, not ready", self.ctl("status"))
-            self.assertEqual(len(json.loads(self.ctl("-j", "sessions"))["rows"]), 1)
-            self.assertEqual(self.ctl("-t", "0.3", "drain", "--wait", status=1), "")
-            leaving = subprocess.Popen([SLUICECTL, "-S", self.server.ctl_path, "drain", "--wait"], stdout=subprocess.PIPE,
-                                       text=True)
-            time.sleep(0.2)
-            self.assertIsNone(leaving.poll())
-            stays.close()
-            self.assertEqual(leaving.communicate(timeout=WAIT_S)[0], "leaving, 0 sessions are left\n")
-            self.assertEqual(leaving.returncode, 0)
-            self.assertEqual(self.ctl("shutdown"), "stopped\n")
+        self.server = Server("ports=( { type = \"fabric\"; provider = \"net\"; } )")
+        self.addCleanup(self.server.stop, check=False)  # it has ended by then
+        stays = self.server.connect()
+        stays.sendall(b"PING\r\n")
+        self.assertEqual(stays.recv(100), b"+PONG\r\n")
+        self.assertEqual(self.ctl("drain"), "leaving, 1 sessions are left\n")
+        with self.assertRaises(OSError):
+            self.server.connect()
+        self.assertEqual(self.ctl("ready", status=1), "")
+        stays.sendall(b"SET key value\r\nGET key\r\n")
+        answer = b""
+        while not answer.endswith(b"value\r\n"):
+            answer += stays.recv(100)
+        self.assertIn("leaving, not ready", self.ctl("status"))
+        self.assertEqual(len(json.loads(self.ctl("-j", "sessions"))["rows"]), 1)
+        self.assertEqual(self.ctl("-t", "0.3", "drain", "--wait", status=1), "")
+        leaving = subprocess.Popen([SLUICECTL, "-S", self.server.ctl_path, "drain", "--wait"], stdout=subprocess.PIPE,
+                                   text=True)
+        time.sleep(0.2)
+        self.assertIsNone(leaving.poll())
+        stays.close()
+        self.assertEqual(leaving.communicate(timeout=WAIT_S)[0], "leaving, 0 sessions are left\n")
+        self.assertEqual(leaving.returncode, 0)
+        self.assertEqual(self.ctl("shutdown"), "stopped\n")
+        self.assertEqual(self.server.process.wait(timeout=WAIT_S), 0)
 
 
 class Crash(unittest.TestCase):
