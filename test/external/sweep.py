@@ -118,10 +118,11 @@ class Measured(unittest.TestCase):
             self.assertNotIn("efa", pathlib.Path(target, "sweep.csv").read_text())
 
     def test_one_variable_takes_efa_away(self):
-        code, out, error = sweep(*self.where, "--provider", "efa", "-b", "8", "-e", "8", "-n", "2", use_efa="false")
-        self.assertEqual(code, 0, error)
-        self.assertIn("kernel-tcp-resp: tcp", out)
-        self.assertIn("USE_EFA=false", out)
+        for words in (["--provider", "efa", *self.where], ["--provider", "efa", "--at", f"efa=127.0.0.1:{self.server.port}"]):
+            code, out, error = sweep(*words, "-b", "8", "-e", "8", "-n", "2", use_efa="false")
+            self.assertEqual(code, 0, error)
+            self.assertIn(f"kernel-tcp-resp: tcp 127.0.0.1:{self.server.port}", out)
+            self.assertIn("USE_EFA=false", out)
         code, _, error = sweep(*self.where, "-b", "8", "-e", "8", "-n", "2", use_efa="true")
         self.assertEqual(code, 3)
         self.assertIn("efa-resp-auto is unavailable", error)

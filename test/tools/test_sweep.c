@@ -478,6 +478,8 @@ the_environment_chooses_where_nothing_is_named(void)
         { "false", "", "tcp", NULL },
         { "false", "--provider efa", "none", NULL },
         { "false", "--vs efa:shm", "none", "shm" },
+        { "false", "--provider efa --at efa=10.0.0.2:6379", "none", NULL },
+        { "false", "--vs efa:shm --at efa=10.0.0.2:6379", "none", "shm" },
         { "false", "--vs efa:none", NULL, NULL },
         { "false", "--vs efa:tcp", NULL, NULL },
         { "yes", "", NULL, NULL },

@@ -52,7 +52,9 @@ side_unavailable(struct sweep *sweep, const char *label, const char *why)
     FILE *file = sweep->options.folder != NULL ? folder_file(sweep, "unavailable.csv", "label,error") : NULL;
     if (file != NULL) {
         csv_row_write(file, (const char *const[]){ label, why }, 2);
-        fclose(file);
+        if (fclose(file) != 0) {
+            complain("unavailable.csv", strerror(errno));
+        }
     }
 }
 
@@ -213,7 +215,7 @@ operation_measure(struct sweep *sweep, uint32_t index, enum sweep_operation oper
         if (sweep->out[side] || measured == 0) {
             continue;
         }
-        /* What the last SET wrote, unless GET is next and reads it anyway. */
+        /* What the last SET wrote is there. */
         if (operation == SWEEP_SET && !side_move(sweep, side, size, SWEEP_GET, &ticks)) {
             continue;
         }

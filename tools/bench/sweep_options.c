@@ -11,32 +11,28 @@
 
 static const char usage[] =
     "Usage: sluice-bench sweep [OPTIONS]\n"
-    "SET and GET by value size on a server that runs: time of a transfer, bytes per second. Every reply is checked, "
-    "its\n"
-    "content too, within the time. A size above --chunk is moved as several values, all of them in flight together.\n"
+    "SET and GET by value size on a server that runs: time of a transfer, bytes per second. Every byte of every reply\n"
+    "is checked, within the time. A size above --chunk is moved as several values, all of them in flight together.\n"
     "\n"
     "  -b SIZE, -e SIZE, -f FACTOR   from, up to, times (8, 64M, 2); k, M, G are 1024, 1024^2, 1024^3 bytes\n"
     "  -n N, -w N                    transfers measured and before that, of each size (20, 5)\n"
     "  -t set,get                    one of them, or both\n"
     "  --chunk SIZE                  largest value, 4k to 1M (1M, the largest that a server takes)\n"
-    "  --vs A:B                      two transports in turns, and how many times faster A is: tcp, unix, ethernet, "
-    "none\n"
-    "                                (tcp, for a run without a fabric), or a fabric's provider: efa, shm, tcp;ofi_rxm\n"
-    "                                ... (fabric-tcp: libfabric's own tcp)\n"
+    "  --vs A:B                      two transports in turns, and how many times faster A is: tcp, unix, ethernet,\n"
+    "                                none (tcp, for a run without a fabric), peer (another server, on RESP),\n"
+    "                                memcached, or a fabric's provider: efa, shm, tcp;ofi_rxm ... (fabric-tcp:\n"
+    "                                libfabric's own tcp)\n"
+    "  --at NAME=ADDRESS,...         where one of these is found or attached, in turn for each rail: HOST:PORT, PATH\n"
     "  --rails N                     A also over N connections with a thread each, a transfer being striped over them\n"
     "  --rail-domain D,...           devices of our ends of the rails, in turn; --rail-node: their local addresses;\n"
     "                                --rail-port: the server's fabric ports, by name\n"
-    "  --at NAME=ADDRESS,...         where transport NAME is found or attached, in turn for each rail: HOST:PORT, "
-    "PATH\n"
     "  --csv, --markdown             rows as in DIR/sweep.csv only, or tables for a page\n"
-    "  --out DIR                     add to DIR/sweep.csv, DIR/metadata.json and, what cannot connect, "
-    "unavailable.csv\n"
+    "  --out DIR                     add to DIR/sweep.csv and DIR/metadata.json; what cannot connect is named in\n"
+    "                                DIR/unavailable.csv\n"
     "\n"
-    "USE_EFA=true in the environment means --provider efa where no transport is named, USE_EFA=false the kernel's TCP "
-    "in\n"
-    "place of efa. Ctrl-C keeps what was measured. Exit code 1: a reply was wrong, or a transport is unavailable; 3: "
-    "all\n"
-    "of them are; 130: interrupted.\n"
+    "USE_EFA=true in the environment means --provider efa where no transport is named, USE_EFA=false the kernel's\n"
+    "TCP in place of efa. Ctrl-C keeps what was measured. Exit code 1: a reply was wrong, or a transport is\n"
+    "unavailable; 3: all of them are; 130: interrupted.\n"
     "\n" BENCH_CONNECTION_USAGE;
 
 static bool
@@ -180,7 +176,7 @@ static bool
 has_place(const struct sweep_options *options, const struct sweep_transport *transport)
 {
     for (uint32_t i = 0; i < options->places.count; i++) {
-        if (strcmp(options->places.places[i].name, transport->name) == 0) {
+        if (sweep_transport_is(transport, options->places.places[i].name)) {
             return true;
         }
     }
@@ -194,7 +190,7 @@ places_check(const struct sweep_options *options)
     const struct sweep_transport *a = &options->transports[0], *b = options->versus ? &options->transports[1] : a;
     for (uint32_t i = 0; i < options->places.count; i++) {
         const char *name = options->places.places[i].name;
-        if (strcmp(name, a->name) != 0 && strcmp(name, b->name) != 0) {
+        if (!sweep_transport_is(a, name) && !sweep_transport_is(b, name)) {
             fprintf(stderr, "sluice-bench: --at %s: that transport is not measured\n", name);
             return false;
         }

@@ -98,15 +98,24 @@ sweep_transport_of(const char *name, enum sweep_switch efa, struct sweep_transpo
         return false;
     }
     snprintf(out->name, sizeof(out->name), "%s", name);
+    snprintf(out->asked, sizeof(out->asked), "%s", name);
     for (size_t i = 0; i < ARRAY_COUNT(streams); i++) {
         if (strcmp(name, streams[i].name) == 0) {
             out->carrier = streams[i].carrier;
         }
     }
     if (out->carrier == SWEEP_FABRIC && efa == SWEEP_SWITCH_OFF && is_efa(sweep_provider(out))) {
-        *out = (struct sweep_transport){ .name = "none", .carrier = SWEEP_TCP, .switched_off = true };
+        snprintf(out->name, sizeof(out->name), "none");
+        out->carrier = SWEEP_TCP;
+        out->switched_off = true;
     }
     return *sweep_provider(out) != '\0';
+}
+
+bool
+sweep_transport_is(const struct sweep_transport *transport, const char *name)
+{
+    return strcmp(name, transport->name) == 0 || strcmp(name, transport->asked) == 0;
 }
 
 const char *

@@ -51,6 +51,7 @@ enum sweep_switch sweep_switch_read(const char *text); /* NULL and "": unset */
 enum sweep_carrier { SWEEP_TCP, SWEEP_ETHERNET, SWEEP_UNIX, SWEEP_PEER, SWEEP_MEMCACHED, SWEEP_FABRIC };
 
 struct sweep_transport {
+    char asked[SWEEP_NAME_BYTES];
     char name[SWEEP_NAME_BYTES]; /* of what really carries the bytes */
     enum sweep_carrier carrier;
     bool switched_off; /* efa was asked for, and USE_EFA=false */
@@ -59,6 +60,8 @@ struct sweep_transport {
 /* "tcp" (the kernel's), "none" (the same: no fabric), "ethernet" (TCP to such a port), "unix", "peer" (another server
  * on RESP), "memcached", else a provider; "fabric-tcp" is libfabric's own tcp. False: too long, empty. */
 bool sweep_transport_of(const char *name, enum sweep_switch efa, struct sweep_transport *out);
+/* Whether a place of this name is meant: what was asked for, or what carries. */
+bool sweep_transport_is(const struct sweep_transport *transport, const char *name);
 /* Of SWEEP_FABRIC; lifetime: the transport's. */
 const char *sweep_provider(const struct sweep_transport *transport);
 /* "A:B". False: not two names. */

@@ -65,10 +65,10 @@ word_of(const struct sweep_list *list, uint32_t rail, const char *otherwise)
 }
 
 static const char *
-place_of(const struct sweep_places *places, const char *name, uint32_t rail)
+place_of(const struct sweep_places *places, const struct sweep_transport *transport, uint32_t rail)
 {
     for (uint32_t i = 0; i < places->count; i++) {
-        if (strcmp(places->places[i].name, name) == 0) {
+        if (sweep_transport_is(transport, places->places[i].name)) {
             return word_of(&places->places[i].addresses, rail, NULL);
         }
     }
@@ -94,7 +94,7 @@ static bool
 connection_of(const struct sweep_side *side, uint32_t rail, struct bench_connection *out, char why[SWEEP_WHY_BYTES])
 {
     enum sweep_carrier carrier = side->transport.carrier;
-    const char *at = place_of(side->common.places, side->transport.name, rail);
+    const char *at = place_of(side->common.places, &side->transport, rail);
     struct client_options *client = &out->client;
     *out = *side->common.connection;
     out->ethernet = carrier == SWEEP_ETHERNET;
