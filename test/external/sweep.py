@@ -119,8 +119,13 @@ class Measured(unittest.TestCase):
 
     def test_one_variable_takes_efa_away(self):
         for words in (["--provider", "efa", *self.where], ["--provider", "efa", "--at", f"efa=127.0.0.1:{self.server.port}"]):
-            code, out, error = sweep(*words, "-b", "8", "-e", "8", "-n", "2", use_efa="false")
-            self.assertEqual(code, 0, error)
+            with tempfile.TemporaryDirectory() as folder:
+                code, out, error = sweep(*words, "-b", "8", "-e", "8", "-n", "2", "--out", folder, use_efa="false")
+                self.assertEqual(code, 0, error)
+                run = json.loads(pathlib.Path(folder, "metadata.json").read_text())["runs"][-1]
+                self.assertEqual(run["USE_EFA"], "false")
+                self.assertEqual({row["label"] for row in table(pathlib.Path(folder, "sweep.csv").read_text())},
+                                 {"kernel-tcp-resp"})
             self.assertIn(f"kernel-tcp-resp: tcp 127.0.0.1:{self.server.port}", out)
             self.assertIn("USE_EFA=false", out)
         code, _, error = sweep(*self.where, "-b", "8", "-e", "8", "-n", "2", use_efa="true")

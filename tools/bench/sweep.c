@@ -110,11 +110,13 @@ static void
 head_print(const struct sweep *sweep)
 {
     char machine[256], size[32], text[256];
+    const char *use_efa = getenv("USE_EFA");
     machine_describe(machine, sizeof(machine));
     snprintf(text, sizeof(text), "values of at most %s, all of a transfer in flight; %llu transfers after %llu",
              sweep_size_print(size, sweep->options.chunk), (unsigned long long)sweep->options.iterations,
              (unsigned long long)sweep->options.warmup);
     metadata_note(sweep->metadata, "transfers", text);
+    metadata_note(sweep->metadata, "USE_EFA", use_efa != NULL ? use_efa : "");
     if (sweep->table.format != SWEEP_CSV) {
         printf("%s; client on CPU %d\n%s\n", machine, sweep->options.connection.cpu, text);
     }
