@@ -1,6 +1,7 @@
 /* exec_string.c - SET GET MGET STRLEN APPEND INCR INCRBY DECR DECRBY. */
 #include "codec/number.h"
 #include "dataplane/exec_common.h"
+#include "dataplane/session.h"
 
 #define ERROR_STRING_TOO_LONG "ERR string exceeds maximum allowed size (proto-max-bulk-len)"
 
@@ -145,8 +146,13 @@ exec_set(struct exec *exec)
         return EXEC_DONE;
     }
 
+    struct stream_out *out = &exec->session->out;
+    if ((set.flags & SET_GET) && !stream_out_promise(out, LIMIT_VALUE_BYTES)) {
+        return EXEC_RETRY; /* what was set cannot be set again because its reply found no memory */
+    }
     enum store_status status = store_update(exec->store, key.bytes, key.hash, set_change, &set);
     if (UNLIKELY(status != STORE_OK)) {
+        stream_out_unpromise(out);
         return exec_not_done(exec, status);
     }
     if (set.is_wrong_type) {
@@ -157,6 +163,7 @@ exec_set(struct exec *exec)
         } else {
             reply_nil(exec->reply);
         }
+        stream_out_unpromise(out);
     } else if (set.is_set) {
         reply_ok(exec->reply);
     } else {

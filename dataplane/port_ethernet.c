@@ -91,6 +91,7 @@ ethernet_accepted(void *context, struct ethernet_connection *connection, const s
     struct ethernet_port *port = context;
     struct lcore *lcore = port->port.lcore;
     struct ethernet_session *ethernet = stream_door_take(&lcore->reserve);
+    static_assert(sizeof(*ethernet) <= STREAM_DOOR_BYTES, "a door is as large as a session");
 
     if (ethernet == NULL) {
         counter_add(&lcore->counters->sessions_refused, 1);

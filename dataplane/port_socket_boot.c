@@ -78,6 +78,7 @@ port_socket_adopt(struct lcore *lcore, int fd, uint32_t flags)
 {
     struct socket_port *port = socket_port_of(lcore->socket_port);
     struct socket_session *socket = stream_door_take(&lcore->reserve);
+    static_assert(sizeof(*socket) <= STREAM_DOOR_BYTES, "a door is as large as a session");
     if (socket == NULL) {
         counter_add(&lcore->counters->sessions_refused, 1);
         close(fd);

@@ -33,6 +33,17 @@ chunk_is_kept(const struct stream_out *out, const struct stream_chunk *chunk)
     return out->reserve != NULL && sizeof(*chunk) + chunk->room == STREAM_BLOCK_BYTES;
 }
 
+static bool
+hoard_claim(struct stream_out *out)
+{
+    struct stream_hoard *hoard = out->reserve->hoard;
+    if (!out->hoards && hoard != NULL && stream_hoard_claim(&hoard->reply, out)) {
+        out->hoards = true;
+        out->hoard_left = STREAM_HOARD_BLOCKS;
+    }
+    return out->hoards;
+}
+
 /* What is each one's from the reserve, the rest from the hoard. */
 static void *
 kept_take(struct stream_out *out)
@@ -45,11 +56,7 @@ kept_take(struct stream_out *out)
     if (out->kept_chunks < reserve->each) {
         block = stream_block_take(reserve, STREAM_FOR_REPLY);
     }
-    if (block == NULL && reserve->hoard != NULL && !out->hoards && stream_hoard_claim(&reserve->hoard->reply, out)) {
-        out->hoards = true;
-        out->hoard_left = STREAM_HOARD_BLOCKS;
-    }
-    if (block == NULL && out->hoards && out->hoard_left > 0) {
+    if (block == NULL && hoard_claim(out) && out->hoard_left > 0) {
         block = stream_hoard_take_block(reserve->hoard);
         out->hoard_left--;
     }
@@ -180,6 +187,22 @@ static uint32_t
 chunk_used(const struct stream_out *out, const struct stream_chunk *chunk)
 {
     return chunk == out->last ? (uint32_t)(out->sink.at - out->sink.chunk) : chunk->used;
+}
+
+bool
+stream_out_promise(struct stream_out *out, size_t bytes)
+{
+    if (out->reserve == NULL || !memory_is_short(out->memory)) {
+        return true;
+    }
+    /* one block more for what of the first is in use, one for the reply's framing */
+    return hoard_claim(out) && out->hoard_left >= bytes / (STREAM_BLOCK_BYTES - sizeof(struct stream_chunk)) + 2;
+}
+
+void
+stream_out_unpromise(struct stream_out *out)
+{
+    kept_settle(out);
 }
 
 uint32_t

@@ -27,13 +27,14 @@ static struct client clients[CLIENTS];
 
 /* ---- memory that is full at the moment that a test wants ---- */
 
-static bool starving;
+static bool starving, short_of_memory;
 static uint64_t reserve_takes;
 void *__real_memory_take(struct memory_cache *cache, size_t bytes);
 void *__wrap_memory_take(struct memory_cache *cache, size_t bytes);
 void *__real_memory_take_reserve(struct memory_cache *cache, size_t bytes);
 void *__wrap_memory_take_reserve(struct memory_cache *cache, size_t bytes);
 enum memory_refusal __wrap_memory_refusal(const struct memory_cache *cache);
+bool __wrap_memory_is_short(const struct memory_cache *cache);
 
 void *
 __wrap_memory_take(struct memory_cache *cache, size_t bytes)
@@ -52,6 +53,12 @@ enum memory_refusal
 __wrap_memory_refusal(const struct memory_cache *cache)
 {
     return MEMORY_AT_LIMIT;
+}
+
+bool
+__wrap_memory_is_short(const struct memory_cache *cache)
+{
+    return short_of_memory;
 }
 
 /* ---- the rig ---- */
@@ -333,6 +340,30 @@ a_reply_of_any_size_up_to_the_limit_is_given_whole(void)
     feed();
 }
 
+/* What is done must not be done again, so its reply finds memory before it is done. */
+static void
+the_old_value_of_a_set_waits_for_memory_before_it_is_replaced(void)
+{
+    put_string('a', LIMIT_VALUE_BYTES);
+    put_string('b', LIMIT_VALUE_BYTES);
+    starve();
+    struct client *deaf = client_open(true), *client = client_open(false);
+    client_ask(deaf, "GET a\r\n");
+    short_of_memory = true;
+    client_ask(client, "SET b v GET\r\n");
+    CU_ASSERT_EQUAL(client->out_bytes, 0);
+    client_close(deaf);
+    turn(TURNS);
+    CU_ASSERT_EQUAL(client->out_bytes, LIMIT_VALUE_BYTES + 12);
+    client_ask(client, "GET b\r\n");
+    CU_ASSERT_TRUE(client_got(client, "$1\r\nv\r\n"));
+    client_ask(client, "SET b w GET KEEPTTL\r\n");
+    CU_ASSERT_TRUE(client_got(client, "$1\r\nv\r\n"));
+    CU_ASSERT_EQUAL(load_relaxed(&dataplane->hoard.reply.holder), 0);
+    short_of_memory = false;
+    feed();
+}
+
 static void
 who_never_reads_a_large_reply_is_closed_when_another_wants_one(void)
 {
@@ -386,7 +417,8 @@ every_request_of_a_pipeline_is_answered(void)
     size_t bytes = 0;
     memset(value, 'v', sizeof(value) - 1);
     for (uint32_t i = 0; i < 200; i++) {
-        bytes += (size_t)sprintf(pipeline + bytes, "*3\r\n$3\r\nSET\r\n$5\r\np:%03u\r\n$1000\r\n%s\r\n", i, value);
+        bytes += (size_t)snprintf(pipeline + bytes, sizeof(pipeline) - bytes,
+                                  "*3\r\n$3\r\nSET\r\n$5\r\np:%03u\r\n$1000\r\n%s\r\n", i, value);
     }
     starve();
     struct client *several[8];
@@ -411,13 +443,13 @@ every_request_of_a_pipeline_is_answered(void)
 
 /* "DEL" of many keys: nearly as long as a request may be. Returns its bytes. */
 static size_t
-large_request(char *out)
+large_request(char *out, size_t room)
 {
     static char key[1251];
     memset(key, 'k', sizeof(key) - 1);
-    size_t bytes = (size_t)sprintf(out, "*1001\r\n$3\r\nDEL\r\n");
+    size_t bytes = (size_t)snprintf(out, room, "*1001\r\n$3\r\nDEL\r\n");
     for (uint32_t i = 0; i < 1000; i++) {
-        bytes += (size_t)sprintf(out + bytes, "$1250\r\n%s\r\n", key);
+        bytes += (size_t)snprintf(out + bytes, room - bytes, "$1250\r\n%s\r\n", key);
     }
     return bytes;
 }
@@ -426,7 +458,7 @@ static void
 a_large_request_is_read_one_at_a_time_and_who_does_not_finish_one_goes(void)
 {
     static char request[LIMIT_REQUEST_BYTES];
-    size_t bytes = large_request(request), sent = 0;
+    size_t bytes = large_request(request, sizeof(request)), sent = 0;
     starve();
     struct client *first = client_open(false), *second = client_open(false), *third = client_open(false);
     CU_ASSERT_TRUE(client_send(first, request, bytes));
@@ -558,6 +590,7 @@ main(void)
     CU_pSuite suite = CU_add_suite("full memory", rig_open, rig_close);
     CU_ADD_TEST(suite, small_requests_are_answered_and_only_what_shrinks_takes_the_stores_reserve);
     CU_ADD_TEST(suite, a_reply_of_any_size_up_to_the_limit_is_given_whole);
+    CU_ADD_TEST(suite, the_old_value_of_a_set_waits_for_memory_before_it_is_replaced);
     CU_ADD_TEST(suite, who_never_reads_a_large_reply_is_closed_when_another_wants_one);
     CU_ADD_TEST(suite, those_that_never_read_small_replies_do_not_keep_a_reader_waiting);
     CU_ADD_TEST(suite, every_request_of_a_pipeline_is_answered);
