@@ -315,7 +315,7 @@ patches_apply(const struct load *load, struct load_state *state, const struct lo
             break;
         case PATCH_DATA:
             if (patch->bytes <= LOAD_POOL_BYTES) {
-                memcpy(at, load->letters + load_random_next(&state->random) % LOAD_POOL_BYTES, patch->bytes);
+                bytes_copy(at, load->letters + load_random_next(&state->random) % LOAD_POOL_BYTES, patch->bytes);
             }
             break;
         case PATCH_KIND_COUNT:

@@ -55,11 +55,27 @@ count_surprise(struct scanner *scanner, const char *what)
 
 /* ---- RESP ---- */
 
+/* Lines are short: a newline is mostly within a word. Its byte becomes 0, and 0 - 1 borrows into the byte's top bit. */
+static inline const uint8_t *
+newline_find(const uint8_t *from, size_t bytes)
+{
+    if (LIKELY(bytes >= sizeof(uint64_t))) {
+        uint64_t word;
+        memcpy(&word, from, sizeof(word));
+        word ^= 0x0a0a0a0a0a0a0a0aull;
+        uint64_t found = (word - 0x0101010101010101ull) & ~word & 0x8080808080808080ull;
+        if (LIKELY(found != 0)) {
+            return from + (__builtin_ctzll(found) >> 3);
+        }
+    }
+    return memchr(from, '\n', bytes);
+}
+
 /* The line at `at`, its type byte excluded. Returns the offset after it, 0: incomplete. */
-static size_t
+static inline size_t
 line_end(struct slice view, size_t at, struct slice *line)
 {
-    const uint8_t *end = memchr(view.data + at, '\n', view.bytes - at);
+    const uint8_t *end = newline_find(view.data + at, view.bytes - at);
     if (end == NULL) {
         return 0;
     }
@@ -201,6 +217,12 @@ resp_scan(struct scanner *scanner, struct slice view)
             }
             if (UNLIKELY(view.data[end - 1] != '\n')) {
                 scanner->malformed = "a bulk string that does not end in CR LF";
+                break;
+            }
+        } else if (kind == EXPECT_INTEGER && view.data[at] == ':') {
+            struct slice line;
+            end = line_end(view, at, &line);
+            if (end == 0) {
                 break;
             }
         } else {
