@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 SECONDS = 6  # of each try; three tries with different seeds before a mutant counts as not found
 FLAGS = "-std=gnu11 -D_GNU_SOURCE -O2 -g -pthread -w -DMEMORY_FILLED -include test/store/perturb.h -I.".split()
 HELPERS = [f"test/store/{name}.c" for name in ("audit", "perturb", "linear", "linear_keys", "refuse_memory")]
-LINK = ["-Wl,--wrap=memory_take", "-Wl,--wrap=memory_take_reserve", "-lm", "-o", "race"]
+LINK = [*(f"-Wl,--wrap=memory_take{how}" for how in ("", "_move", "_reserve")), "-lm", "-o", "race"]
 
 
 @dataclasses.dataclass

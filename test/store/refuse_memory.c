@@ -46,6 +46,12 @@ __wrap_memory_take(struct memory_cache *cache, size_t bytes)
 }
 
 void *
+__wrap_memory_take_move(struct memory_cache *cache, size_t bytes)
+{
+    return is_refused(cache) ? NULL : __real_memory_take_move(cache, bytes);
+}
+
+void *
 __wrap_memory_take_reserve(struct memory_cache *cache, size_t bytes)
 {
     return is_refused(cache) ? NULL : __real_memory_take_reserve(cache, bytes);
