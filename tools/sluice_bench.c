@@ -8,6 +8,7 @@ static const char usage[] = "Usage: sluice-bench COMMAND [OPTIONS]\n"
                             "  open         a fixed rate, whether or not the server answers: shows its pauses\n"
                             "  sweep        SET and GET by value size: transports and rails beside each other\n"
                             "  goals        the numbers to reach, against redis-server on this machine\n"
+                            "  floor-peer   the far end of a bare transport between two hosts\n"
                             "  machine      CPUs, devices, providers and builds, as JSON\n"
                             "  rank         modes of a latency.csv beside each other, by average p50\n"
                             "  report       a result folder as one HTML page with plots\n"
@@ -17,9 +18,16 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    { "latency", bench_latency }, { "matrix", bench_matrix }, { "throughput", bench_throughput },
-    { "open", bench_open },       { "sweep", bench_sweep },   { "goals", bench_goals },
-    { "machine", bench_machine }, { "rank", bench_rank },     { "report", bench_report },
+    { "latency", bench_latency },
+    { "matrix", bench_matrix },
+    { "throughput", bench_throughput },
+    { "open", bench_open },
+    { "sweep", bench_sweep },
+    { "goals", bench_goals },
+    { "floor-peer", bench_floor_peer },
+    { "machine", bench_machine },
+    { "rank", bench_rank },
+    { "report", bench_report },
 };
 
 int

@@ -4,6 +4,7 @@ and goes on, servers on another host (an ssh of our own that stays here), other 
     matrix.py [CLASS...]"""
 
 import base64
+import contextlib
 import csv
 import json
 import os
@@ -25,7 +26,7 @@ import server
 
 OPERATIONS = ["PING", "SET", "GET", "HSET", "HGET", "ZADD", "ZSCORE", "PUBSUB"]
 FEW = ("--samples", "300", "--warmup", "30")
-WAIT_S = 60
+WAIT_S = 120
 
 
 def rows(path):
@@ -146,7 +147,7 @@ class Bench(unittest.TestCase):
         while not (path := self.out / "latency.csv").exists() or path.read_text().count("\n") - 1 < count:
             self.assertIsNone(process.poll(), "it ended early")
             self.assertLess(time.monotonic(), deadline, "no rows come")
-            time.sleep(0.01)
+            time.sleep(0.005)
 
 
 def can_have_link():
@@ -232,7 +233,7 @@ class Matrix(Bench):
 
 class EndedEarly(Bench):
     """It goes on where it ended: a row that was whole stays as it is, half a row is measured again."""
-    words = ("--providers", "shm", "--streams", "kernel-tcp", "--wires", "resp", "--sends", "auto", "--samples", "3k", "--warmup", 0)
+    words = ("--providers", "shm", "--streams", "kernel-tcp", "--wires", "resp", "--sends", "auto", "--samples", "1500", "--warmup", 0)
 
     def half(self, number):
         process = self.matrix_start(*self.words)
@@ -247,7 +248,7 @@ class EndedEarly(Bench):
         self.assertIn("1 rows measured, 1 finished before", out)
         self.assert_whole("shm-resp-auto", "kernel-tcp-resp")
         self.assertEqual((self.out / "latency.csv").read_text().splitlines()[1:9], self.first)
-        self.assertEqual({row["samples"] for row in rows(self.out / "latency.csv")}, {"3000"})
+        self.assertEqual({row["samples"] for row in rows(self.out / "latency.csv")}, {"1500"})
         self.assert_nothing_left()
 
     def test_ctrl_c(self):
@@ -290,7 +291,8 @@ SSH = """#!/bin/sh
 echo "$*" >>{folder}/ssh
 case "$*" in *unreachable*) echo 'ssh: connect to host unreachable port 22: No route to host' >&2; exit 255 ;; esac
 for word; do command=$word; done
-exec $command
+case $command in sh) exec bash --posix ;; esac  # as where sh is bash, which reads its input line by line
+exit 1
 """
 
 
@@ -316,8 +318,41 @@ class OtherHost(Bench):
         self.assertEqual(metadata["server_machine"]["host"], socket.gethostname())
         self.assert_nothing_left()
 
+    def test_the_bare_transport_between_two_hosts(self):
+        self.matrix("--server", "elsewhere", "--address", "127.0.0.1", "--providers", "net", "--sends", "send", "--wires", "sbe",
+                    "--floor", "--samples", 30, "--warmup", 0)
+        self.assert_whole("net-sbe-send", "net-sbe-send-floor", "kernel-tcp-sbe", "kernel-tcp-sbe-floor")
+        endpoints = {row["label"]: row["endpoint"] for row in rows(self.out / "config.csv")}
+        self.assertRegex(endpoints["net-sbe-send-floor"], r"^127\.0\.0\.1:\d+$")
+        self.assert_nothing_left()
+
+    def test_a_peer_of_the_bare_transport_wants_its_token(self):
+        peer = [server.BUILD / "sluice-bench", "floor-peer"]
+        self.assertIn("32 characters", self.bench("floor-peer", code=2).stderr)
+        self.environment["SLUICE_FLOOR_TOKEN"] = "0123456789abcdef" * 2
+        self.assertIn("in numbers", self.bench("floor-peer", "--address", "localhost", code=1).stderr)
+        process = subprocess.Popen(peer, stdout=subprocess.PIPE, text=True, env=self.environment)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        port = json.loads(process.stdout.readline())["port"]
+        for junk in (b"", b"x" * 10, b"x" * 4096):  # whoever greets wrongly is let go
+            with socket.create_connection(("127.0.0.1", port), 20) as connection:
+                connection.sendall(junk)
+                with contextlib.suppress(OSError):  # reset, with what was not read
+                    connection.shutdown(socket.SHUT_WR)
+                    self.assertEqual(connection.recv(1), b"")
+        with server.Server() as ours:
+            words = ("-p", ours.port, "--pause", ours.process.pid, "--samples", 20, "--warmup", 0, "--floor-peer", f"127.0.0.1:{port}")
+            self.assertIn("kernel-tcp-resp-floor", self.bench("latency", *words, "--csv").stdout)
+            self.assertIn("does not reach another host", self.bench("latency", *words, "-s", ours.unix, code=2).stderr)
+            self.environment["SLUICE_FLOOR_TOKEN"] = "x" * 32
+            self.assertIn("refused: is SLUICE_FLOOR_TOKEN the same there?", self.bench("latency", *words, code=3).stderr)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(20), 0)
+
     def test_they_end_with_a_killed_matrix(self):
-        process = self.matrix_start("--server", "elsewhere", "--address", "127.0.0.1", "--providers", "")
+        process = self.matrix_start("--server", "elsewhere", "--address", "127.0.0.1", "--providers", "", "--samples", "1k", "--warmup", 0)
         self.rows_wait(process, 1)
         self.assertTrue(any("sluiced" in words for words in self.started()))
         process.kill()
@@ -366,7 +401,6 @@ class Options(Bench):
                 (("--list", "--server", "h", "--providers", "shm"), "does not reach another host"),
                 (("--list", "--server", "h", "--streams", "unix"), "does not reach another host"),
                 (("--list", "--server", "h", "--streams", "ethernet"), "--ethernet"),
-                (("--list", "--server", "h", "--floor"), "not with --server"),
                 (("--list", "--server", "h", "--host", "h:1"), "exclude each other"),
                 (("--list", "--host", "h:1", "--streams", "unix"), "--unix"),
                 (("--list", "--host", "h:0"), "expected a number"),

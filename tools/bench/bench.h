@@ -8,6 +8,7 @@
 int bench_latency(int argc, char **argv);
 int bench_matrix(int argc, char **argv);
 int bench_machine(int argc, char **argv);
+int bench_floor_peer(int argc, char **argv);
 int bench_throughput(int argc, char **argv);
 int bench_open(int argc, char **argv);
 int bench_sweep(int argc, char **argv);
@@ -88,3 +89,5 @@ void bench_label(const struct bench_connection *connection, char label[BENCH_LAB
 /* A label is a cell of a table and part of a file's name: 1 to 80 letters, digits and . _ + : ; @ = -, the first one a
  * letter or a digit. */
 bool bench_label_is_good(const char *text);
+/* Whether the provider binds to an address of the Internet Protocol: then both ends name theirs. */
+bool bench_provider_has_node(const char *provider);

@@ -64,7 +64,7 @@ stream_send(struct floor_end *end, uint32_t bytes)
 }
 
 static bool
-stream_receive(struct floor_end *end, uint32_t bytes, bool for_ever)
+stream_receive(struct floor_end *end, uint32_t bytes)
 {
     int64_t deadline = 0;
     uint32_t spins = 1;
@@ -74,7 +74,7 @@ stream_receive(struct floor_end *end, uint32_t bytes, bool for_ever)
             return false;
         }
         received += now > 0 ? (uint32_t)now : 0;
-        if (UNLIKELY(spins % SPINS_PER_CLOCK == 0) && !for_ever) {
+        if (UNLIKELY(spins % SPINS_PER_CLOCK == 0)) {
             deadline = deadline == 0 ? machine_now_ns() + SILENCE_NS : deadline;
             if (machine_now_ns() > deadline) {
                 return false;
@@ -85,7 +85,7 @@ stream_receive(struct floor_end *end, uint32_t bytes, bool for_ever)
 }
 
 static bool
-fabric_receive(struct floor_end *end, uint64_t *tag, bool for_ever)
+fabric_receive(struct floor_end *end, uint64_t *tag)
 {
     int64_t deadline = 0;
     for (uint32_t spins = 1;; spins++) {
@@ -94,7 +94,7 @@ fabric_receive(struct floor_end *end, uint64_t *tag, bool for_ever)
             return bytes > 0;
         }
         cpu_relax();
-        if (UNLIKELY(spins % SPINS_PER_CLOCK == 0) && !for_ever) {
+        if (UNLIKELY(spins % SPINS_PER_CLOCK == 0)) {
             deadline = deadline == 0 ? machine_now_ns() + SILENCE_NS : deadline;
             if (machine_now_ns() > deadline) {
                 return false;
@@ -111,9 +111,9 @@ end_send(struct floor_end *end, uint32_t bytes, uint64_t tag)
 
 /* Streams count bytes and carry no tag: *tag stays as it is. */
 static bool
-end_receive(struct floor_end *end, uint32_t bytes, uint64_t *tag, bool for_ever)
+end_receive(struct floor_end *end, uint32_t bytes, uint64_t *tag)
 {
-    return end->bare != NULL ? fabric_receive(end, tag, for_ever) : stream_receive(end, bytes, for_ever);
+    return end->bare != NULL ? fabric_receive(end, tag) : stream_receive(end, bytes);
 }
 
 static bool
@@ -217,7 +217,7 @@ peer_block(struct floor_end *end, const struct floor_order *order)
 {
     for (uint32_t i = 0; i < order->count; i++) {
         uint64_t tag = 0;
-        if (!end_receive(end, order->sizes.request_bytes, &tag, true)) {
+        if (!end_receive(end, order->sizes.request_bytes, &tag)) {
             _exit(1);
         }
         for (uint32_t j = 0; j < order->sizes.reply_count; j++) {
@@ -228,18 +228,18 @@ peer_block(struct floor_end *end, const struct floor_order *order)
     }
 }
 
-static _Noreturn void
-peer_main(struct floor *floor, int stream_fd, int control, int cpu)
+_Noreturn void
+floor_peer_run(enum floor_kind kind, const struct client_fabric *fabric, int control, int stream, int cpu)
 {
-    struct floor_end end = { .fd = stream_fd };
+    struct floor_end end = { .fd = stream };
     struct floor_order order;
     char why[CLIENT_WHY_BYTES], begun;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     signal(SIGINT, SIG_IGN); /* blocks end whole; the parent ends us */
     signal(SIGTERM, SIG_DFL);
     machine_pin(cpu);
-    if (floor->kind == FLOOR_FABRIC) {
-        if (!control_read(control, &begun, 1, -1) || !fabric_open(&end, &floor->fabric, control, why, sizeof(why))) {
+    if (kind == FLOOR_FABRIC) {
+        if (!control_read(control, &begun, 1, -1) || !fabric_open(&end, fabric, control, why, sizeof(why))) {
             _exit(1);
         }
     }
@@ -308,42 +308,47 @@ stream_pair(enum floor_kind kind, int fds[2])
 }
 
 struct floor *
-floor_open(enum floor_kind kind, const struct client_fabric *fabric, int peer_cpu, char *why, size_t why_bytes)
+floor_make(enum floor_kind kind, const struct client_fabric *fabric, int control, int stream, pid_t peer)
 {
-    int control[2], streams[2];
     struct floor *floor = calloc(1, sizeof(*floor));
     CHECK(floor != NULL);
     floor->kind = kind;
     floor->fabric = fabric != NULL ? *fabric : (struct client_fabric){ 0 };
+    floor->control = control;
+    floor->end.fd = stream;
+    floor->peer = peer;
+    return floor;
+}
+
+struct floor *
+floor_open(enum floor_kind kind, const struct client_fabric *fabric, int peer_cpu, char *why, size_t why_bytes)
+{
+    int control[2], streams[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, control) != 0) {
         say(why, why_bytes, "control socket", strerror(errno));
-        free(floor);
         return NULL;
     }
     if (!stream_pair(kind, streams)) {
         say(why, why_bytes, "stream socket", strerror(errno));
         close(control[0]);
         close(control[1]);
-        free(floor);
         return NULL;
     }
     fflush(NULL);
-    floor->peer = fork();
-    CHECK(floor->peer >= 0);
-    if (floor->peer == 0) {
+    pid_t peer = fork();
+    CHECK(peer >= 0);
+    if (peer == 0) {
         close(control[0]);
         if (streams[0] >= 0) {
             close(streams[0]);
         }
-        peer_main(floor, streams[1], control[1], peer_cpu);
+        floor_peer_run(kind, fabric, control[1], streams[1], peer_cpu);
     }
     close(control[1]);
     if (streams[1] >= 0) {
         close(streams[1]);
     }
-    floor->control = control[0];
-    floor->end.fd = streams[0];
-    return floor;
+    return floor_make(kind, fabric, control[0], streams[0], peer);
 }
 
 bool
@@ -370,7 +375,7 @@ floor_close(struct floor *floor)
         close(floor->end.fd);
     }
     int64_t deadline = machine_now_ns() + SILENCE_NS / 5;
-    while (waitpid(floor->peer, NULL, WNOHANG) == 0) {
+    while (floor->peer != 0 && waitpid(floor->peer, NULL, WNOHANG) == 0) {
         if (machine_now_ns() > deadline) {
             kill(floor->peer, SIGKILL);
             waitpid(floor->peer, NULL, 0);
@@ -414,7 +419,7 @@ floor_run(struct floor *floor, const struct floor_sizes *sizes, uint64_t *ticks,
         bool good = end_send(&floor->end, sizes->request_bytes, begin);
         for (uint32_t j = 0; good && j < sizes->reply_count; j++) {
             uint64_t tag = begin;
-            good = end_receive(&floor->end, sizes->reply_bytes[j], &tag, false);
+            good = end_receive(&floor->end, sizes->reply_bytes[j], &tag);
             in_turn &= tag == begin;
         }
         ticks[i] = cycles_now() - begin;

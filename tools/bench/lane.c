@@ -85,7 +85,10 @@ lanes_open(struct lanes *lanes, int peer_cpu, char *why, size_t why_bytes)
             return false;
         }
         if (lane->kind == LANE_FLOOR) { /* it forks: before anything of libfabric is open */
-            lane->floor = floor_open(floor_kind_of(ours), &ours->fabric, peer_cpu, why, why_bytes);
+            enum floor_kind kind = floor_kind_of(ours);
+            lane->floor = lanes->floor_host != NULL ? floor_open_remote(kind, &ours->fabric, lanes->floor_host,
+                                                                        lanes->floor_port, why, why_bytes)
+                                                    : floor_open(kind, &ours->fabric, peer_cpu, why, why_bytes);
             if (lane->floor == NULL) {
                 return false;
             }

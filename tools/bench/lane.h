@@ -34,6 +34,8 @@ struct lanes {
     struct lane lanes[LANES_MAX]; /* the first one is the server */
     uint32_t count;
     uint64_t samples, value_bytes;
+    const char *floor_host; /* of the bare transport's peer; NULL: a process of this host */
+    uint16_t floor_port;
 };
 
 /* Connect all, and start the bare transport's peer on `peer_cpu`. False with a sentence in `why`; lanes_close() is due

@@ -161,7 +161,9 @@ config_row(FILE *file, const struct lanes *lanes, const struct lane *lane, bool 
     bool bare = lane->kind == LANE_FLOOR;
     const struct client_options *options = bare ? &lanes->lanes[0].options : &lane->options;
     transport_cell(options, ethernet && lane->kind == LANE_SERVER, bare, transport);
-    if (bare) {
+    if (bare && lanes->floor_host != NULL) {
+        snprintf(endpoint, sizeof(endpoint), "%s:%u", lanes->floor_host, lanes->floor_port);
+    } else if (bare) {
         snprintf(endpoint, sizeof(endpoint), "a peer process of this host");
     } else if (options->path != NULL) {
         snprintf(endpoint, sizeof(endpoint), "%s", options->path);

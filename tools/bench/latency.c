@@ -27,6 +27,7 @@ static const char usage[] =
     "  --only OP[,OP...]             some of the eight\n"
     "  --floor                       the bare transport with the same frame sizes, in turns with each operation; on a\n"
     "                                fabric only where request and reply fit one frame each\n"
+    "  --floor-peer HOST:PORT        the same with `sluice-bench floor-peer` of another host as its far end\n"
     "  --peer [NAME=]HOST:PORT[@PID] another server, in turns, on RESP over TCP or a Unix socket; process PID is\n"
     "                                stopped while others are measured; up to 6 times\n"
     "  --pause PID                   stop this process, the server's, while the floor or a peer is measured\n"
@@ -99,11 +100,26 @@ label_read(struct latency *latency, const char *text)
     return true;
 }
 
+static bool
+floor_peer_read(struct latency *latency, const char *text)
+{
+    struct client_options at = { 0 };
+    if (!bench_address("--floor-peer", text, &at) || at.path != NULL || at.host[0] == '\0' || at.port == 0) {
+        complain("--floor-peer", "expected HOST:PORT");
+        return false;
+    }
+    latency->lanes.floor_host = at.host;
+    latency->lanes.floor_port = at.port;
+    latency->with_floor = true;
+    return true;
+}
+
 enum {
     OPTION_SAMPLES = BENCH_OWN,
     OPTION_WARMUP,
     OPTION_ONLY,
     OPTION_FLOOR,
+    OPTION_FLOOR_PEER,
     OPTION_PEER,
     OPTION_PAUSE,
     OPTION_LABEL,
@@ -118,6 +134,7 @@ static const struct option long_options[] = {
     { "warmup", required_argument, NULL, OPTION_WARMUP },
     { "only", required_argument, NULL, OPTION_ONLY },
     { "floor", no_argument, NULL, OPTION_FLOOR },
+    { "floor-peer", required_argument, NULL, OPTION_FLOOR_PEER },
     { "peer", required_argument, NULL, OPTION_PEER },
     { "pause", required_argument, NULL, OPTION_PAUSE },
     { "label", required_argument, NULL, OPTION_LABEL },
@@ -143,6 +160,8 @@ option_take(struct latency *latency, int option, const char *value)
     case OPTION_FLOOR:
         latency->with_floor = true;
         return true;
+    case OPTION_FLOOR_PEER:
+        return floor_peer_read(latency, value);
     case OPTION_PEER:
         if (latency->peer_count == PEERS_MAX) {
             complain("--peer", "more than 6");
@@ -250,6 +269,11 @@ lanes_plan(struct latency *latency)
         if (!peer_read(latency, latency->peers[i], &lanes->lanes[lanes->count++])) {
             return false;
         }
+    }
+    if (lanes->floor_host != NULL && latency->connection.client.fabric.provider == NULL &&
+        latency->connection.client.path != NULL) {
+        complain("--floor-peer", "a Unix socket does not reach another host");
+        return false;
     }
     return lanes_are_distinct(lanes);
 }

@@ -27,8 +27,8 @@ static const char usage[] =
     "  --sends S[,S...]              of both ends of the fabric: auto, send, inject (auto,send)\n"
     "  --samples N, --warmup N       of each operation (200000, 20000)\n"
     "  -d BYTES                      value of SET, GET and PUBSUB (64)\n"
-    "  --floor                       the bare transport in turns with each operation; on one host; beside an ethernet\n"
-    "                                port the kernel's TCP\n"
+    "  --floor                       the bare transport in turns with each operation, between the same hosts; beside\n"
+    "                                an ethernet port it is the kernel's TCP on loopback\n"
     "  --cpu N, --server-cpu N       CPU of the client (the first allowed) and of the only lcore (the last)\n"
     "\n"
     "  --server [USER@]HOST          start the servers there, by ssh without a password; they end when this does\n"
@@ -247,8 +247,6 @@ options_conflict(const struct matrix_plan *plan)
     return plan->out == NULL && !plan->list                ? "--out DIR is missing: where results go"
            : running && plan->server != NULL               ? "--host and --server exclude each other"
            : plan->address != NULL && plan->server == NULL ? "--address is of --server's host"
-           : plan->with_floor && plan->server != NULL
-               ? "--floor: the bare transport's peer is a process of this host: not with --server"
            : running && (plan->sluiced != NULL || plan->setting_count > 0)
                ? "--sluiced and --set are for servers that are started: not with --host"
            : plan->running_unix != NULL && !running ? "--unix is of the server of --host"

@@ -1,4 +1,5 @@
 #include "tools/bench/matrix_child.h"
+#include "tools/bench/floor.h"
 #include "tools/bench/machine.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -18,6 +19,7 @@ struct arguments {
     uint32_t count;
     char texts[8][32]; /* numbers */
     uint32_t text_count;
+    char floor_peer[80];
 };
 
 static void
@@ -74,11 +76,14 @@ arguments_make(struct arguments *arguments, const struct matrix_plan *plan, cons
     if (row->transport == MATRIX_FABRIC) {
         option_add(arguments, "--provider", row->provider);
         option_add(arguments, "--send", sends[row->send]);
-        if (node != NULL && matrix_provider_has_node(row->provider)) {
+        if (node != NULL && bench_provider_has_node(row->provider)) {
             option_add(arguments, "--node", node);
         }
     }
-    if (plan->with_floor) {
+    if (plan->with_floor && server->floor_port != 0) {
+        snprintf(arguments->floor_peer, sizeof(arguments->floor_peer), "%s:%u", server->host, server->floor_port);
+        option_add(arguments, "--floor-peer", arguments->floor_peer);
+    } else if (plan->with_floor) {
         word_add(arguments, "--floor");
         number_add(arguments, "--server-cpu", (uint64_t)plan->server_cpu);
     }
@@ -96,6 +101,7 @@ child_exec(const struct arguments *arguments, const char *password, int output, 
     signal(SIGPIPE, SIG_DFL);
     if (password != NULL) {
         setenv("REDISCLI_AUTH", password, 1);
+        setenv(FLOOR_TOKEN_VARIABLE, password, 1);
     }
     dup2(output, STDOUT_FILENO);
     if (errors >= 0) {

@@ -88,13 +88,6 @@ provider_name(const char *word, char provider[MATRIX_PROVIDER_MAX])
     }
 }
 
-bool
-matrix_provider_has_node(const char *provider)
-{
-    static const char *const names[] = { "net", "tcp", "tcp;ofi_rxm", "udp;ofi_rxd", "sockets" };
-    return word_find(provider, names, ARRAY_COUNT(names)) >= 0;
-}
-
 static bool
 row_add(struct matrix_plan *plan, const struct matrix_row *row, char *why, size_t why_bytes)
 {

@@ -41,6 +41,3 @@ struct matrix_plan {
 /* Expand the lists into rows. False with a sentence in `why`: an unknown word, one twice, nothing at all, or what this
  * arrangement of hosts cannot have. */
 bool matrix_plan_expand(struct matrix_plan *plan, char *why, size_t why_bytes);
-
-/* Whether the provider binds to an address of the Internet Protocol: then both ends name theirs. */
-bool matrix_provider_has_node(const char *provider);

@@ -1,4 +1,5 @@
 #include "tools/bench/matrix_server.h"
+#include "tools/bench/floor.h"
 #include "tools/bench/inventory.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/matrix_veth.h"
@@ -14,11 +15,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+static_assert(MATRIX_PASSWORD_BYTES == FLOOR_TOKEN_BYTES + 1, "one secret for both");
+
 #define READY_NS     60000000000
 #define STOP_NS      30000000000
 #define POLL_US      5000
 #define LOG_TAIL     65536
 #define SCRIPT_BYTES 32768 /* fits an empty pipe */
+
+/* For a shell that knows $sluiced, in a printf format. */
+#define BENCH_BESIDE "case $sluiced in */*) bench=${sluiced%%/*}/sluice-bench ;; *) bench=sluice-bench ;; esac\n"
 
 /* ---- the host ---- */
 
@@ -209,9 +215,8 @@ matrix_host_probe(const struct matrix_host *host, const char *log, char **json, 
     CHECK(to != NULL);
     fprintf(to, "sluiced=");
     quoted_print(to, host->sluiced);
-    fprintf(to, "\ncase $sluiced in */*) bench=${sluiced%%/*}/sluice-bench ;; *) bench=sluice-bench ;; esac\n"
-                "command -v \"$sluiced\" >/dev/null || { echo 'sluice-matrix absent'; exit 0; }\n"
-                "\"$bench\" machine 2>/dev/null\n"
+    fprintf(to, "\n" BENCH_BESIDE "command -v \"$sluiced\" >/dev/null || { echo 'sluice-matrix absent'; exit 0; }\n"
+                "\"$bench\" machine </dev/null 2>/dev/null\n"
                 "echo 'sluice-matrix probed'\n");
     fclose(to);
     shell_start(&probe, host->ssh_target, script, reason, sizeof(reason));
@@ -243,7 +248,7 @@ ports_print(FILE *to, const struct matrix_host *host, const struct matrix_row *r
     if (row->transport == MATRIX_FABRIC) {
         fprintf(to, "ports = ( { type = \"fabric\"; provider = \"%s\"; send = \"%s\"; ", row->provider,
                 sends[row->send]);
-        if (matrix_provider_has_node(row->provider)) {
+        if (bench_provider_has_node(row->provider)) {
             fprintf(to, "node = \"%s\"; ", host->address);
         }
         fprintf(to, "} );\n");
@@ -255,15 +260,20 @@ ports_print(FILE *to, const struct matrix_host *host, const struct matrix_row *r
     }
 }
 
-/* What the shell does: start the server, tell its pid, wait until we are gone, end it. */
+/* The far end of the bare transport, where the server is: on the CPU beside it, as that one spins. */
 static void
-script_print(FILE *to, const struct matrix_plan *plan, const struct matrix_host *host, const struct matrix_row *row,
-             const char *device)
+floor_peer_print(FILE *to, const struct matrix_plan *plan, const struct matrix_host *host)
+{
+    fprintf(to,
+            BENCH_BESIDE FLOOR_TOKEN_VARIABLE "=%s \"$bench\" floor-peer --address %s --node %s --cpu %d 2>&1 &\n"
+                                              "floor=$!\n",
+            host->password, host->address, host->address, plan->server_cpu > 0 ? plan->server_cpu - 1 : 1);
+}
+
+static void
+config_print(FILE *to, const struct matrix_host *host, const struct matrix_row *row, const char *device)
 {
     bool brackets = strchr(host->address, ':') != NULL;
-    fprintf(to, "umask 077\n"
-                "dir=$(mktemp -d \"${TMPDIR:-/tmp}/sluice-matrix.XXXXXX\") || exit 1\n"
-                "cat >\"$dir/sluice.conf\" <<'SLUICE_MATRIX_END'\n");
     fprintf(to,
             "streams: { address = \"%s%s%s\"; port = 0; };\n"
             "memory: { reserve = \"256MiB\"; ahead = \"16MiB\"; };\n"
@@ -273,33 +283,55 @@ script_print(FILE *to, const struct matrix_plan *plan, const struct matrix_host 
             "lcores: { idle = \"spin\"; };\n",
             brackets ? "[" : "", host->address, brackets ? "]" : "", host->password);
     ports_print(to, host, row, device);
-    fprintf(to, "SLUICE_MATRIX_END\n(\n");
+}
+
+/* What the shell does: start the server, wait for it, and end it when we are gone. A function, because some shells read
+ * their input line by line: it is there as a whole before `cat` takes the rest of that input. */
+static void
+script_print(FILE *to, const struct matrix_plan *plan, const struct matrix_host *host, const struct matrix_row *row,
+             const char *device)
+{
+    fprintf(to, "matrix() {\n"
+                "umask 077\n"
+                "dir=$(mktemp -d \"${TMPDIR:-/tmp}/sluice-matrix.XXXXXX\") || exit 1\n"
+                "cat >\"$dir/sluice.conf\" <<'SLUICE_MATRIX_END'\n");
+    config_print(to, host, row, device);
+    fprintf(to, "SLUICE_MATRIX_END\nfloor=\nsluiced=");
     quoted_print(to, host->sluiced);
-    fprintf(to, " -c \"$dir/sluice.conf\" --set \"management.socket=$dir/ctl.sock\" --set \"streams.unix=%s\"",
-            row->transport == MATRIX_UNIX ? "$dir/data.sock" : "");
-    fprintf(to, " --set lcores.cpus=%d", plan->server_cpu);
+    fprintf(to, "\n");
+    if (plan->with_floor && host->ssh_target != NULL) {
+        floor_peer_print(to, plan, host);
+    }
+    fprintf(to,
+            "\"$sluiced\" -c \"$dir/sluice.conf\" --set \"management.socket=$dir/ctl.sock\" --set \"streams.unix=%s\" "
+            "--set lcores.cpus=%d",
+            row->transport == MATRIX_UNIX ? "$dir/data.sock" : "", plan->server_cpu);
     for (uint32_t i = 0; i < plan->setting_count; i++) {
         fprintf(to, " --set ");
         quoted_print(to, plan->settings[i]);
     }
     fprintf(to, " 2>&1 &\n"
-                "echo $! >\"$dir/pid\"; echo \"sluice-matrix pid $!\"\n"
-                "wait $!; code=$?; : >\"$dir/ended\"; echo \"sluice-matrix ended $code\"\n"
-                ") &\n"
-                "cat >/dev/null\n"
-                "turns=0; until [ -s \"$dir/pid\" ] || [ $turns -ge 50 ]; do sleep 0.1; turns=$((turns + 1)); done\n"
-                "read -r pid <\"$dir/pid\" && [ ! -e \"$dir/ended\" ] && {\n"
+                "pid=$!\n"
+                "echo \"sluice-matrix pid $pid\"\n"
+                "exec 3<&0\n" /* what runs in the background has no input of its own */
+                "( cat <&3 >/dev/null\n"
+                "[ -z \"$floor\" ] || kill \"$floor\"\n"
+                "[ ! -e \"$dir/ended\" ] || exit\n"
                 "kill -CONT \"$pid\"; kill \"$pid\"; turns=0\n"
                 "while kill -0 \"$pid\" && [ $turns -lt 80 ]; do sleep 0.1; turns=$((turns + 1)); done\n"
-                "kill -0 \"$pid\" && kill -9 \"$pid\"\n"
-                "} 2>/dev/null\n"
+                "kill -9 \"$pid\" ) 2>/dev/null &\n"
+                "wait \"$pid\"; code=$?\n"
+                ": >\"$dir/ended\"\n"
+                "echo \"sluice-matrix ended $code\"\n"
                 "wait\n"
-                "rm -rf \"$dir\"\n");
+                "rm -rf \"$dir\"\n"
+                "}\n"
+                "matrix\n");
 }
 
 /* The line of JSON that says where it listens. */
 static bool
-ready_find(struct matrix_server *server, char *text, bool here)
+ready_find(struct matrix_server *server, char *text, bool here, bool with_floor)
 {
     bool ready = false;
     char *rest = NULL;
@@ -310,24 +342,29 @@ ready_find(struct matrix_server *server, char *text, bool here)
             server->pid = (pid_t)pid;
         }
         json_t *root = line[0] == '{' ? json_loads(line, 0, NULL) : NULL;
-        if (root != NULL && json_unpack(root, "{s:s,s:i,s?s}", "event", &event, "port", &port, "unix", &path) == 0 &&
-            strcmp(event, "ready") == 0) {
+        if (root == NULL || json_unpack(root, "{s:s,s:i,s?s}", "event", &event, "port", &port, "unix", &path) != 0) {
+            event = "none";
+        }
+        if (strcmp(event, "ready") == 0) {
             server->port = (uint16_t)port;
             snprintf(server->unix_path, sizeof(server->unix_path), "%s", path != NULL ? path : "");
             ready = true;
+        } else if (strcmp(event, "floor-peer") == 0) {
+            server->floor_port = (uint16_t)port;
         }
         json_decref(root);
     }
-    return ready;
+    return ready && (!with_floor || server->floor_port != 0);
 }
 
 static bool
-ready_wait(struct matrix_server *server, bool here, char *why, size_t why_bytes)
+ready_wait(struct matrix_server *server, bool here, bool with_floor, char *why, size_t why_bytes)
 {
     int64_t deadline = machine_now_ns() + READY_NS;
     while (!machine_interrupted()) {
         char *text = log_read(server->log);
-        bool ended = strstr(text, "sluice-matrix ended ") != NULL, ready = !ended && ready_find(server, text, here);
+        bool ended = strstr(text, "sluice-matrix ended ") != NULL,
+             ready = !ended && ready_find(server, text, here, with_floor);
         free(text);
         if (ready) {
             return true;
@@ -362,7 +399,8 @@ matrix_server_start(struct matrix_server *server, const struct matrix_plan *plan
         return false;
     }
     shell_start(server, host->ssh_target, script, why, why_bytes);
-    if (!ready_wait(server, host->ssh_target == NULL, why, why_bytes)) {
+    bool here = host->ssh_target == NULL;
+    if (!ready_wait(server, here, plan->with_floor && !here, why, why_bytes)) {
         matrix_server_stop(server);
         return false;
     }

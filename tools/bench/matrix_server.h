@@ -19,6 +19,7 @@ struct matrix_server {
     char host[64];
     uint16_t port;
     char unix_path[256]; /* empty: none */
+    uint16_t floor_port; /* of the bare transport's peer on the other host; 0: none */
 };
 
 /* What a server is started with, beyond the row. */

@@ -190,6 +190,18 @@ bench_label(const struct bench_connection *connection, char label[BENCH_LABEL_BY
 }
 
 bool
+bench_provider_has_node(const char *provider)
+{
+    static const char *const names[] = { "net", "tcp", "tcp;ofi_rxm", "udp;ofi_rxd", "sockets" };
+    for (size_t i = 0; i < ARRAY_COUNT(names); i++) {
+        if (strcmp(provider, names[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool
 bench_label_is_good(const char *text)
 {
     static const char alnum[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
