@@ -211,14 +211,14 @@ def interrupted(words, after_s, sig=signal.SIGINT):
 
 def check_interrupt(server):
     port = ("-p", server.port, "-r", 100, "--csv")
-    code, rows, error = interrupted(("open", *port, "--rate", 1000, "--seconds", 600, "--warmup", 0), 1)
+    code, rows, error = interrupted(("open", *port, "--rate", 1000, "--seconds", 600, "--warmup", 0), 0.6)
     expect(f"open keeps what it has: {error}", (code, len(rows), int(rows[0]["samples"]) > 100), (130, 1, True))
-    code, rows, error = interrupted(("throughput", *port, "--seconds", 600, "-t", "get", "-c", 2), 1)
+    code, rows, error = interrupted(("throughput", *port, "--seconds", 600, "-t", "get", "-c", 2), 0.6)
     expect(f"throughput keeps what it has: {error}", (code, len(rows), int(rows[0]["requests"]) > 100), (130, 1, True))
     with Server() as other:
         words = ("open", "-p", other.port, "--csv", "--rate", 1000, "--seconds", 600, "--warmup", 0)
         process = subprocess.Popen([BENCH, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        time.sleep(1)
+        time.sleep(0.6)
         other.process.kill()
         other.process.wait()
         out, error = process.communicate(timeout=TIMEOUT_S)
