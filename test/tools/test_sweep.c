@@ -209,7 +209,7 @@ static void
 lists_and_places_are_split(void)
 {
     struct sweep_list list;
-    struct sweep_place place;
+    static struct sweep_place place; /* what it holds lives as long as the program */
     char empty[] = "", hole[] = "a,,b", two[] = "rdmap0s6,rdmap1s6", many[2 * SWEEP_RAILS_MAX + 2];
     for (size_t i = 0; i < sizeof(many) - 1; i++) {
         many[i] = i % 2 == 0 ? 'a' : ',';
@@ -228,14 +228,19 @@ lists_and_places_are_split(void)
     CU_ASSERT_EQUAL_FATAL(list.count, 2);
     CU_ASSERT_STRING_EQUAL(list.words[1], "rdmap1s6");
 
-    char no_name[] = "=a", no_address[] = "tcp=", no_list[] = "tcp", good[] = "tcp;ofi_rxm=10.0.0.1:6379,[::1]:7000";
-    CU_ASSERT_FALSE(sweep_place_split(&place, no_name));
-    CU_ASSERT_FALSE(sweep_place_split(&place, no_address));
-    CU_ASSERT_FALSE(sweep_place_split(&place, no_list));
-    CU_ASSERT(sweep_place_split(&place, good));
+    char no_name[] = "=a", no_address[] = "tcp=", no_list[] = "tcp", no_port[] = "tcp=10.0.0.1:0",
+         good[] = "tcp;ofi_rxm=10.0.0.1:7000,/run/x";
+    CU_ASSERT_FALSE(sweep_place_read(&place, no_name));
+    CU_ASSERT_FALSE(sweep_place_read(&place, no_address));
+    CU_ASSERT_FALSE(sweep_place_read(&place, no_list));
+    CU_ASSERT_FALSE(sweep_place_read(&place, no_port));
+    CU_ASSERT(sweep_place_read(&place, good));
     CU_ASSERT_STRING_EQUAL(place.name, "tcp;ofi_rxm");
-    CU_ASSERT_EQUAL_FATAL(place.addresses.count, 2);
-    CU_ASSERT_STRING_EQUAL(place.addresses.words[1], "[::1]:7000");
+    CU_ASSERT_EQUAL_FATAL(place.count, 2);
+    CU_ASSERT_STRING_EQUAL(place.addresses[0].host, "10.0.0.1");
+    CU_ASSERT_EQUAL(place.addresses[0].port, 7000);
+    CU_ASSERT_PTR_NULL(place.addresses[0].path);
+    CU_ASSERT_STRING_EQUAL(place.addresses[1].path, "/run/x");
 }
 
 /* ---- values ---- */
@@ -398,23 +403,27 @@ speed_ups_of_the_report_come_out(void)
 
 #define WORDS_MAX 20
 
-/* Words are split at blanks; the text stays for as long as the options point into it. */
+#define LINES_MAX 128
+
+/* Words are split at blanks. Options point into the line and keep addresses, which live as long as the program. */
 static int
-options_of(const char *line, struct sweep_options *options)
+options_of(const char *line, struct sweep_options **out)
 {
-    char *words[WORDS_MAX + 2] = { (char *)"sweep" }, *text = strdup(line), *word;
+    static struct sweep_options kept[LINES_MAX];
+    static char lines[LINES_MAX][256];
+    static uint32_t used;
+    CU_ASSERT_FATAL(used < LINES_MAX);
+    char *words[WORDS_MAX + 1] = { (char *)"sweep" }, *word, *rest = lines[used];
     int count = 1;
-    for (char *rest = text; count < WORDS_MAX && (word = strsep(&rest, " ")) != NULL;) {
+    snprintf(lines[used], sizeof(lines[used]), "%s", line);
+    while (count < WORDS_MAX && (word = strsep(&rest, " ")) != NULL) {
         if (*word != '\0') {
             words[count++] = word;
         }
     }
     optind = 0; /* glibc: begin anew */
-    int code = sweep_options_read(options, count, words);
-    if (code >= 0) {
-        free(text);
-    }
-    return code;
+    *out = &kept[used++];
+    return sweep_options_read(*out, count, words);
 }
 
 static void
@@ -456,7 +465,7 @@ bad_command_lines_are_usage_errors(void)
         "--wire resp4",
     };
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-        struct sweep_options options;
+        struct sweep_options *options;
         if (options_of(rows[i], &options) != BENCH_USAGE_ERROR) {
             CU_FAIL("taken");
             printf("\n%s was taken\n", rows[i]);
@@ -491,16 +500,16 @@ the_environment_chooses_where_nothing_is_named(void)
         { "", "--vs tcp;ofi_rxm:fabric-tcp", "tcp;ofi_rxm", "fabric-tcp" },
     };
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-        struct sweep_options options;
+        struct sweep_options *options;
         setenv("USE_EFA", rows[i].efa, 1);
         int code = options_of(rows[i].line, &options);
         CU_ASSERT_EQUAL(code, rows[i].a == NULL ? BENCH_USAGE_ERROR : -1);
         if (code == -1 && rows[i].a != NULL) {
-            CU_ASSERT_STRING_EQUAL(options.transports[0].name, rows[i].a);
-            CU_ASSERT_EQUAL(options.versus, rows[i].b != NULL);
+            CU_ASSERT_STRING_EQUAL(options->transports[0].name, rows[i].a);
+            CU_ASSERT_EQUAL(options->versus, rows[i].b != NULL);
         }
         if (code == -1 && rows[i].b != NULL) {
-            CU_ASSERT_STRING_EQUAL(options.transports[1].name, rows[i].b);
+            CU_ASSERT_STRING_EQUAL(options->transports[1].name, rows[i].b);
         }
     }
     unsetenv("USE_EFA");
@@ -509,25 +518,25 @@ the_environment_chooses_where_nothing_is_named(void)
 static void
 a_command_line_is_read(void)
 {
-    struct sweep_options options;
+    struct sweep_options *options;
     CU_ASSERT_EQUAL_FATAL(options_of("", &options), -1);
-    CU_ASSERT_EQUAL(options.begin, 8);
-    CU_ASSERT_EQUAL(options.end, 64 * MIB);
-    CU_ASSERT_EQUAL(options.factor, 2);
-    CU_ASSERT_EQUAL(options.chunk, MIB);
-    CU_ASSERT(options.chosen[SWEEP_SET] && options.chosen[SWEEP_GET]);
+    CU_ASSERT_EQUAL(options->begin, 8);
+    CU_ASSERT_EQUAL(options->end, 64 * MIB);
+    CU_ASSERT_EQUAL(options->factor, 2);
+    CU_ASSERT_EQUAL(options->chunk, MIB);
+    CU_ASSERT(options->chosen[SWEEP_SET] && options->chosen[SWEEP_GET]);
     CU_ASSERT_EQUAL_FATAL(options_of("-b 1k -e 2G -f 4 -n 100 -w 0 -t GET --rails 4", &options), -1);
-    CU_ASSERT_EQUAL(options.begin, KIB);
-    CU_ASSERT_EQUAL(options.end, 2 * GIB);
-    CU_ASSERT_EQUAL(options.factor, 4);
-    CU_ASSERT_EQUAL(options.iterations, 100);
-    CU_ASSERT_EQUAL(options.warmup, 0);
-    CU_ASSERT_EQUAL(options.rails, 4);
-    CU_ASSERT_FALSE(options.chosen[SWEEP_SET]);
+    CU_ASSERT_EQUAL(options->begin, KIB);
+    CU_ASSERT_EQUAL(options->end, 2 * GIB);
+    CU_ASSERT_EQUAL(options->factor, 4);
+    CU_ASSERT_EQUAL(options->iterations, 100);
+    CU_ASSERT_EQUAL(options->warmup, 0);
+    CU_ASSERT_EQUAL(options->rails, 4);
+    CU_ASSERT_FALSE(options->chosen[SWEEP_SET]);
     CU_ASSERT_EQUAL_FATAL(options_of("--at tcp=10.0.0.2:7000 --rail-node 10.0.0.3,10.0.1.3 --markdown", &options), -1);
-    CU_ASSERT_EQUAL(options.places.count, 1);
-    CU_ASSERT_EQUAL(options.rail_lists.nodes.count, 2);
-    CU_ASSERT_EQUAL(options.format, SWEEP_MARKDOWN);
+    CU_ASSERT_EQUAL(options->places.count, 1);
+    CU_ASSERT_EQUAL(options->rail_lists.nodes.count, 2);
+    CU_ASSERT_EQUAL(options->format, SWEEP_MARKDOWN);
 }
 
 int

@@ -111,18 +111,7 @@ place_read(struct sweep_options *options, char *text)
     if (places->count == ARRAY_COUNT(places->places)) {
         return complain("--at", "more transports than there are to compare");
     }
-    struct sweep_place *place = &places->places[places->count];
-    if (!sweep_place_split(place, text)) {
-        return complain("--at", "expected NAME=ADDRESS, or NAME=ADDRESS,ADDRESS...");
-    }
-    for (uint32_t i = 0; i < place->addresses.count; i++) {
-        struct client_options ignored;
-        if (!bench_address("--at", place->addresses.words[i], &ignored)) {
-            return false;
-        }
-    }
-    places->count++;
-    return true;
+    return sweep_place_read(&places->places[places->count++], text);
 }
 
 /* One option of our own. False: a bad value, or unknown. */

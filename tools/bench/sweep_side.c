@@ -52,10 +52,22 @@ sweep_list_split(struct sweep_list *list, char *text)
 }
 
 bool
-sweep_place_split(struct sweep_place *place, char *text)
+sweep_place_read(struct sweep_place *place, char *text)
 {
+    struct sweep_list list;
     place->name = strsep(&text, "=");
-    return *place->name != '\0' && text != NULL && sweep_list_split(&place->addresses, text);
+    if (*place->name == '\0' || text == NULL || !sweep_list_split(&list, text)) {
+        fprintf(stderr, "sluice-bench: --at: expected NAME=ADDRESS, or NAME=ADDRESS,ADDRESS...\n");
+        return false;
+    }
+    for (place->count = 0; place->count < list.count; place->count++) {
+        struct client_options client = { .port = 6379 };
+        if (!bench_address("--at", list.words[place->count], &client)) {
+            return false;
+        }
+        place->addresses[place->count] = (struct sweep_address){ client.host, client.path, client.port };
+    }
+    return true;
 }
 
 static const char *
@@ -64,12 +76,14 @@ word_of(const struct sweep_list *list, uint32_t rail, const char *otherwise)
     return list->count == 0 ? otherwise : list->words[rail % list->count];
 }
 
-static const char *
-place_of(const struct sweep_places *places, const struct sweep_transport *transport, uint32_t rail)
+/* NULL: not said. */
+static const struct sweep_address *
+address_of(const struct sweep_places *places, const struct sweep_transport *transport, uint32_t rail)
 {
     for (uint32_t i = 0; i < places->count; i++) {
-        if (sweep_transport_is(transport, places->places[i].name)) {
-            return word_of(&places->places[i].addresses, rail, NULL);
+        const struct sweep_place *place = &places->places[i];
+        if (sweep_transport_is(transport, place->name)) {
+            return &place->addresses[rail % place->count];
         }
     }
     return NULL;
@@ -94,7 +108,7 @@ static bool
 connection_of(const struct sweep_side *side, uint32_t rail, struct bench_connection *out, char why[SWEEP_WHY_BYTES])
 {
     enum sweep_carrier carrier = side->transport.carrier;
-    const char *at = place_of(side->common.places, &side->transport, rail);
+    const struct sweep_address *at = address_of(side->common.places, &side->transport, rail);
     struct client_options *client = &out->client;
     *out = *side->common.connection;
     out->ethernet = carrier == SWEEP_ETHERNET;
@@ -104,19 +118,20 @@ connection_of(const struct sweep_side *side, uint32_t rail, struct bench_connect
         client->fabric.node = word_of(&side->lists->nodes, rail, client->fabric.node);
         client->fabric.port_name = word_of(&side->lists->ports, rail, client->fabric.port_name);
     }
-    if (carrier == SWEEP_TCP || carrier == SWEEP_ETHERNET || at != NULL) {
+    if (at != NULL) {
+        client->path = at->path;
+        client->host = at->host;
+        client->port = at->port;
+    } else if (carrier == SWEEP_TCP || carrier == SWEEP_ETHERNET) {
         client->path = NULL;
-    }
-    if (at != NULL && !bench_address("--at", at, client)) {
-        snprintf(why, SWEEP_WHY_BYTES, "%s is no address", at);
-        return false;
     }
     if (is_peer(side)) {
         peer_only(client);
         return true;
     }
     if (carrier != SWEEP_FABRIC && (carrier == SWEEP_UNIX) != (client->path != NULL)) {
-        snprintf(why, SWEEP_WHY_BYTES, carrier == SWEEP_UNIX ? "a path is missing: -s PATH" : "%s is a path", at);
+        snprintf(why, SWEEP_WHY_BYTES,
+                 carrier == SWEEP_UNIX ? "its path is missing: -s PATH" : "its address is a path");
         return false;
     }
     return true;

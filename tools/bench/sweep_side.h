@@ -13,9 +13,15 @@ struct sweep_list {
 };
 
 /* Where a transport is found: --at NAME=ADDRESS,ADDRESS... */
+struct sweep_address {
+    const char *host, *path; /* one of them */
+    uint16_t port;
+};
+
 struct sweep_place {
     const char *name;
-    struct sweep_list addresses;
+    struct sweep_address addresses[SWEEP_RAILS_MAX];
+    uint32_t count;
 };
 
 struct sweep_places {
@@ -30,8 +36,8 @@ struct sweep_rail_lists {
 
 /* Split `text` in place. False: more than SWEEP_RAILS_MAX words, or an empty one. */
 bool sweep_list_split(struct sweep_list *list, char *text);
-/* NAME=ADDRESS,... False: not that. */
-bool sweep_place_split(struct sweep_place *place, char *text);
+/* NAME=ADDRESS,... False: not that, and complained. The name is borrowed, addresses live as long as the program. */
+bool sweep_place_read(struct sweep_place *place, char *text);
 
 struct sweep_side;
 
