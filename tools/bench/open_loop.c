@@ -16,6 +16,8 @@
 /* With more connections than this the kernel is asked which have something; fewer are all looked at. */
 #define POLLED_MAX       4
 #define PATCHED_AHEAD    64
+/* When behind, answers are read and sends leave after so many. */
+#define ASSIGNED_A_TURN  512
 #define RING_SLOTS_MAX   65536
 /* The client is the bottleneck when its own lateness is this share of the latency at p99, and not just a moment. */
 #define CLIENT_SHARE     0.25
@@ -70,12 +72,15 @@ connection_with_room(struct open_loop *loop)
     return NULL;
 }
 
-/* Give every request that is due to a connection. */
+/* Give what is due to connections. */
 static void
 requests_assign(struct open_loop *loop, uint64_t now)
 {
-    uint64_t intended = next_intended(loop);
-    for (; intended <= now && intended < loop->end; intended = next_intended(loop)) {
+    for (uint32_t i = 0; i < ASSIGNED_A_TURN; i++) {
+        uint64_t intended = next_intended(loop);
+        if (intended > now || intended >= loop->end) {
+            return;
+        }
         struct open_connection *connection = connection_with_room(loop);
         if (connection == NULL) {
             loop->blocked = now;
