@@ -309,6 +309,9 @@ ctl_keys_big(struct ctl_request *request)
     if (!ctl_arg_uint(request, "limit", BIG_KEYS_MOST, &limit)) {
         return CTL_DONE;
     }
+    if (!mgmt_serves(request->mgmt)) {
+        return ctl_fail(request, "the appliance is %s", mgmt_state_text(request->mgmt));
+    }
     if (big.walks) {
         return ctl_fail(request, "somebody else walks over the keys at this moment, try again");
     }

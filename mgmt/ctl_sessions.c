@@ -151,10 +151,15 @@ ctl_sessions_kill(struct ctl_request *request)
     if (id == 0) {
         return ctl_fail(request, "expected the id of a session, id=N");
     }
+    uint32_t lcore = (uint32_t)((id - 1) % dataplane->lcore_count); /* as lcores give ids */
+    /* acquire: pairs with the release in lcore_end(). While others drain, a session that holds them may be ended. */
+    if (request->mgmt->state == MGMT_STOPPED || load_acquire(&dataplane->lcores[lcore]->state) == LCORE_STOPPED) {
+        return ctl_fail(request, "lcore %u has stopped", lcore);
+    }
     struct kill_job *job = calloc(1, sizeof(*job));
     struct session_kill *kill = calloc(1, sizeof(*kill));
     CHECK(job != NULL && kill != NULL);
-    kill->lcore = (uint32_t)((id - 1) % dataplane->lcore_count); /* as lcores give ids */
+    kill->lcore = lcore;
     kill->count = 1;
     kill->ids[0] = id;
     kill->asker = job;
@@ -163,7 +168,7 @@ ctl_sessions_kill(struct ctl_request *request)
     if (!dataplane_post(dataplane, kill->lcore, &mail)) {
         free(job);
         free(kill);
-        return ctl_fail(request, "lcore %u does not answer", (unsigned)((id - 1) % dataplane->lcore_count));
+        return ctl_fail(request, "lcore %u does not answer", lcore);
     }
     job->request = *request;
     job->id = id;

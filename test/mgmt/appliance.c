@@ -1,4 +1,5 @@
 #include "test/mgmt/appliance.h"
+#include "mgmt/live.h"
 
 static struct settings settings;
 static struct host host;
@@ -23,6 +24,7 @@ appliance_open(struct mgmt *mgmt, const char *const *overrides, size_t count)
     mgmt->host = &host;
     mgmt->settings = &settings;
     mgmt->settings_path = "";
+    live_open(mgmt);
     mgmt->state = MGMT_RUN;
     mgmt->stalled_lcore = -1;
     mgmt->streams.port = 6379;
@@ -41,6 +43,7 @@ appliance_close(struct mgmt *mgmt)
     metrics_close(&mgmt->metrics);
     loop_close(&mgmt->loop);
     dataplane_close(mgmt->dataplane);
+    free(mgmt->written);
 }
 
 bool
