@@ -122,7 +122,7 @@ static double
 knee_of(double capacity, double first, double most, uint32_t *tries)
 {
     struct open_knee knee;
-    open_knee_init(&knee, first, most);
+    open_knee_init(&knee, first, 1, most);
     *tries = 0;
     for (double rate; (rate = open_knee_next(&knee)) > 0; (*tries)++) {
         CU_ASSERT_FATAL(*tries < 100 && rate <= most);
@@ -158,7 +158,7 @@ static void
 noise_does_not_undo_what_is_known(void)
 {
     struct open_knee knee;
-    open_knee_init(&knee, 1000, 1e8);
+    open_knee_init(&knee, 1000, 1, 1e8);
     open_knee_tell(&knee, 1000, true);
     open_knee_tell(&knee, 2000, false);
     open_knee_tell(&knee, 3000, true); /* above one that was not kept */

@@ -14,6 +14,7 @@
 #define KNEE_FIRST        1000
 #define KNEE_US           1000
 #define KNEE_TRIES        3
+#define KNEE_SAMPLES      100 /* a p99 of fewer is none */
 #define IN_FLIGHT_DEFAULT 65536
 #define STEPS_MAX         1000
 #define WARNING_BYTES     256
@@ -406,7 +407,8 @@ static void
 knee_run(struct open *open)
 {
     for (uint32_t i = 0; i < open->targets.count; i++) {
-        open_knee_init(&open->knees[i], open->rate > 0 ? open->rate : KNEE_FIRST, RATE_MOST);
+        open_knee_init(&open->knees[i], open->rate > 0 ? open->rate : KNEE_FIRST, KNEE_SAMPLES / open->plan.seconds,
+                       RATE_MOST);
         open->spoiled[i] = 0;
     }
     for (bool more = true; more && !machine_interrupted();) {

@@ -2,9 +2,6 @@
 #include "tools/bench/open_schedule.h"
 #include <math.h>
 
-/* Below that a server is not worth a search. */
-#define RATE_LEAST 1.0
-
 static double
 gap_draw(struct open_schedule *schedule)
 {
@@ -30,17 +27,19 @@ open_schedule_advance(struct open_schedule *schedule)
 }
 
 void
-open_knee_init(struct open_knee *knee, double first, double most)
+open_knee_init(struct open_knee *knee, double first, double least, double most)
 {
-    *knee = (struct open_knee){ .first = first, .most = most, .failed = INFINITY };
+    *knee = (struct open_knee){ .first = first, .least = least, .most = most, .failed = INFINITY };
 }
 
 double
 open_knee_next(const struct open_knee *knee)
 {
+    if (knee->kept == 0 && isinf(knee->failed)) {
+        return knee->first;
+    }
     if (knee->kept == 0) {
-        double rate = isinf(knee->failed) ? knee->first : knee->failed / 2;
-        return rate >= RATE_LEAST ? rate : 0;
+        return knee->failed / 2 >= knee->least ? knee->failed / 2 : 0;
     }
     if (isinf(knee->failed)) {
         return knee->kept < knee->most ? MIN(2 * knee->kept, knee->most) : 0;

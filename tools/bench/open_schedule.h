@@ -19,14 +19,15 @@ void open_schedule_advance(struct open_schedule *schedule);
 
 /* Doubles the rate until one is not kept, then halves what lies between. */
 struct open_knee {
-    double first, most;  /* rates */
-    double kept, failed; /* the highest kept and the lowest not kept so far; 0 and infinity: none */
+    double first, least, most; /* rates */
+    double kept, failed;       /* the highest kept and the lowest not kept so far; 0 and infinity: none */
 };
 
 /* Between `kept` and `failed` there is at most this share of `kept` in the end. */
 #define OPEN_KNEE_PRECISION 0.05
 
-void open_knee_init(struct open_knee *knee, double first, double most);
+/* No rate outside [least, most] is tried but `first`. */
+void open_knee_init(struct open_knee *knee, double first, double least, double most);
 /* The rate to try next; 0: the search is over. */
 double open_knee_next(const struct open_knee *knee);
 void open_knee_tell(struct open_knee *knee, double rate, bool kept);
