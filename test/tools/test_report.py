@@ -285,6 +285,8 @@ def check_gnuplot_failures(folder):
                  "sluice-bench: report: gnuplot failed (exit code 1): line 1: no such terminal \n")):
             expect(what, report(part, env=env), (1, "", wanted))
         expect("one that draws nothing", report(part, env=gnuplot_fake(scratch, "cat"))[::2], (1, "sluice-bench: report: gnuplot wrote no SVG\n"))
+        expect("one that draws otherwise", report(part, env=gnuplot_fake(scratch, "echo '<svg><defs></defs></svg>'"))[::2],
+               (1, "sluice-bench: report: gnuplot wrote no SVG\n"))
         expect("one that is silent", report(part, env=gnuplot_fake(scratch, ":"))[::2], (1, "sluice-bench: report: gnuplot wrote 0 bytes\n"))
         process = subprocess.Popen([str(BUILD / "sluice-bench"), "report", str(part)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    env={**os.environ, **gnuplot_fake(scratch, f"echo $$ >{scratch}/pid; exec sleep 60")})

@@ -258,7 +258,8 @@ output_take(int fd, char why[PLOT_WHY_BYTES])
     }
     char *text = calloc(1, (size_t)bytes + 1);
     CHECK(text != NULL);
-    if (pread(fd, text, (size_t)bytes, 0) != bytes || strstr(text, "</svg>") == NULL) {
+    if (pread(fd, text, (size_t)bytes, 0) != bytes || strstr(text, "<defs>") == NULL ||
+        strstr(text, "\n</svg>") == NULL) {
         snprintf(why, PLOT_WHY_BYTES, "gnuplot wrote no SVG");
         free(text);
         return NULL;
@@ -319,7 +320,7 @@ svg_write(const struct plot *plot, uint32_t number, const char *svg, FILE *html)
 {
     const char *line = strstr(svg, "<defs>"), *group = NULL;
     bool filter = false;
-    for (uint32_t drawn = 0; line != NULL && !begins(line, "</svg>");) {
+    for (uint32_t drawn = 0; *line != '\0' && !begins(line, "</svg>");) {
         const char *next = strchr(line, '\n');
         next = next == NULL ? line + strlen(line) : next + 1;
         const char *text = line + strspn(line, " \t");
