@@ -140,6 +140,7 @@ static void
 loop_break(struct open_loop *loop, const char *why)
 {
     loop->over = loop->result->broken = true;
+    loop->end = MIN(loop->end, cycles_now());
     snprintf(loop->result->error, sizeof(loop->result->error), "%.*s", (int)sizeof(loop->result->error) - 1, why);
 }
 
@@ -243,7 +244,6 @@ unanswered_add(struct open_loop *loop)
         open_schedule_advance(&loop->schedule);
     }
     loop->result->unanswered = loop->sampled - before;
-    loop->end = end;
 }
 
 /* ---- setting up and adding up ---- */
