@@ -5,7 +5,6 @@
 
 #define SMALL_RECORD_BYTES   96 /* with its share of the index: sizes the directory for the most keys that fit */
 #define KEYS_A_FULL_SEGMENT  (4 << INDEX_LOG2_MAX)
-#define KEYS_A_BUCKET        4
 #define INDEX_SEGMENTS_LEAST 6 /* log2: one row */
 
 static size_t
@@ -29,8 +28,10 @@ index_segments_log2(uint64_t reserve_bytes)
 uint32_t
 index_first_log2(uint64_t keys_expected, uint32_t segments_log2)
 {
+    /* The next size only where nearly every segment would have grown to it: or who is told takes more than who grows.
+     */
     uint32_t log2 = 0;
-    while (log2 < INDEX_LOG2_MAX && keys_expected >> segments_log2 > (uint64_t)KEYS_A_BUCKET << log2) {
+    while (log2 < INDEX_LOG2_MAX && keys_expected >> segments_log2 > (uint64_t)INDEX_BUCKET_SLOTS << log2) {
         log2++;
     }
     return log2;

@@ -2,7 +2,7 @@
 #include "store_fixture.h"
 #include <CUnit/Basic.h>
 
-#define LARGE (512 * 1000) /* keys_expected for tables of 256 buckets in the fixture's 512 segments */
+#define LARGE (512 * 1500) /* keys_expected for tables of 256 buckets in the fixture's 512 segments */
 
 static struct store *store;
 static struct store_member *a, *b;
@@ -102,9 +102,10 @@ the_directory_follows_the_reserve_up_to_its_last_power(void)
         CU_ASSERT_EQUAL(index_segments_log2(rows[i].reserve_bytes), rows[i].log2);
     }
     CU_ASSERT_EQUAL(index_first_log2(0, 6), 0);
-    CU_ASSERT_EQUAL(index_first_log2(64 * 4, 6), 0);
-    CU_ASSERT_EQUAL(index_first_log2(64 * 5, 6), 1);
-    CU_ASSERT_EQUAL(index_first_log2(64 * 2048, 6), 9);
+    CU_ASSERT_EQUAL(index_first_log2(64 * 7, 6), 0);
+    CU_ASSERT_EQUAL(index_first_log2(64 * 8, 6), 1);
+    CU_ASSERT_EQUAL(index_first_log2(64 * 7 * 256, 6), 8);
+    CU_ASSERT_EQUAL(index_first_log2(64 * 7 * 256 + 64, 6), 9);
     CU_ASSERT_EQUAL(index_first_log2(UINT64_MAX, 6), 9);
     CU_ASSERT_EQUAL(index_first_log2(UINT64_MAX, 22), 9);
 }
@@ -146,6 +147,40 @@ words_keep_their_parts_apart(void)
         uint64_t tomb = slot_of_tomb(stamp);
         CU_ASSERT_EQUAL(slot_kind(tomb), SLOT_TOMB);
         CU_ASSERT((tomb & ~15ull) >= stamp && (tomb & ~15ull) < stamp + 16); /* rounded up */
+    }
+}
+
+/* Of the tables, when `keys` keys are in a store that was told to expect `keys_expected`. */
+static uint64_t
+index_bytes_of(uint64_t keys, uint64_t keys_expected)
+{
+    char text[32];
+    open_two(keys_expected);
+    for (uint64_t n = 0; n < keys; n++) {
+        struct slice key = slice_of(text, (size_t)snprintf(text, sizeof(text), "%" PRIu64, n));
+        CHECK(fixture_put(a, key, key) == STORE_OK);
+        if (n % 16 == 0) {
+            turns(1);
+        }
+        if (n % 256 == 0) {
+            store_manage(store);
+        }
+    }
+    turns(5000);
+    struct store_stats stats;
+    store_stats(store, &stats);
+    uint64_t bytes = stats.index_bytes - store->index.fixed_bytes;
+    CU_ASSERT_EQUAL(stats.keys, keys);
+    shut();
+    return bytes;
+}
+
+static void
+keys_that_were_expected_take_no_more_index_than_others(void)
+{
+    for (uint64_t keys = 20000; keys < 45000; keys = keys * 5 / 4) { /* more than a doubling */
+        uint64_t grown = index_bytes_of(keys, 0), told = index_bytes_of(keys, keys);
+        CU_ASSERT(told <= grown + grown / 16); /* another secret, another spread */
     }
 }
 
@@ -588,6 +623,7 @@ main(void)
     CU_ADD_TEST(suite, every_hash_has_a_segment_and_a_bucket_at_the_smallest_and_the_largest_directory);
     CU_ADD_TEST(suite, words_keep_their_parts_apart);
     CU_ADD_TEST(suite, the_generation_of_a_table_counts_its_rebuilds_and_wraps);
+    CU_ADD_TEST(suite, keys_that_were_expected_take_no_more_index_than_others);
     CU_ADD_TEST(suite, a_segment_grows_with_its_keys_and_loses_none);
     CU_ADD_TEST(suite, a_segment_shrinks_when_its_keys_have_gone_and_their_memory_comes_back);
     CU_ADD_TEST(suite, fresh_keys_that_come_and_go_for_ever_do_not_grow_chains);
