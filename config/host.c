@@ -194,6 +194,17 @@ host_read(const char *root, struct host *out)
     read_cpus(out);
 }
 
+void
+host_keep_standard_files(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (fcntl(fd, F_GETFD) < 0) {
+            int opened = open("/dev/null", fd == STDERR_FILENO ? O_WRONLY : O_RDONLY);
+            CHECK(opened < 0 || opened == fd); /* the lowest that is free; a jail may have no /dev */
+        }
+    }
+}
+
 static bool
 can_reserve(uint64_t bytes)
 {

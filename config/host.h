@@ -17,6 +17,10 @@ struct host {
 /* Read /proc and /sys; `root` is put before their paths ("" for the real ones, a directory in tests). */
 void host_read(const char *root, struct host *out);
 
+/* Occupy descriptors 0 to 2 where they are closed: what is opened next, a client's connection, must not be taken for
+ * stdout or stderr. Writing to a stdout that was closed still fails. First thing in main(). */
+void host_keep_standard_files(void);
+
 /* How much of `wanted_bytes` of address space can be mapped without touching it: all, or what the limit of address
  * space, strict overcommit and the layout leave, to 64 MiB. Asked of the kernel by mapping, because no file says it. */
 uint64_t host_reservable(uint64_t wanted_bytes);

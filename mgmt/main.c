@@ -36,11 +36,18 @@ struct arguments {
     enum mode mode;
 };
 
+/* Exit status of what was asked to print. */
+static int
+output_status(void)
+{
+    return fflush(stdout) == 0 && !ferror(stdout) ? 0 : 1;
+}
+
 static void
 print_and_exit(const char *text)
 {
     fputs(text, stdout);
-    exit(fflush(stdout) == 0 ? 0 : 1);
+    exit(output_status());
 }
 
 static void
@@ -133,7 +140,7 @@ check(const struct arguments *arguments, struct settings *settings)
                 settings->port_count > 0 ? "not tried: ports" : "");
     }
     printf("%s: good\n", arguments->path == NULL ? "built-in settings" : arguments->path);
-    return fflush(stdout) == 0 ? 0 : 1;
+    return output_status();
 }
 
 static int
@@ -153,7 +160,7 @@ examine(const struct arguments *arguments, struct settings *settings)
     doctor_print(&doctor, &text);
     fputs(text.bytes, stdout);
     text_fini(&text);
-    return fflush(stdout) == 0 && doctor_worst(&doctor) == DOCTOR_GOOD ? 0 : 1;
+    return output_status() == 0 && doctor_worst(&doctor) == DOCTOR_GOOD ? 0 : 1;
 }
 
 int
@@ -165,6 +172,7 @@ main(int argc, char **argv)
     char why[SETTINGS_WHY_BYTES];
 
     mgmt.begun_ms = loop_now_ms();
+    host_keep_standard_files();
     read_arguments(&arguments, argc, argv);
     if (arguments.path == NULL && access(PATHS_SYSTEM_SETTINGS, F_OK) == 0) {
         arguments.path = PATHS_SYSTEM_SETTINGS;
@@ -184,7 +192,7 @@ main(int argc, char **argv)
     hide_passwords(&arguments);
     if (arguments.mode == MODE_PRINT) {
         settings_print(&settings, stdout);
-        return fflush(stdout) == 0 ? 0 : 1;
+        return output_status();
     }
     mgmt.settings = &settings;
     mgmt.overrides = arguments.overrides;

@@ -276,6 +276,16 @@ completion_run(const struct options *options)
 
 /* ---- options ---- */
 
+/* The exit status, unless what was printed did not arrive. */
+static int
+finish(int status)
+{
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fail(EXIT_BAD, "cannot write the output");
+    }
+    return status;
+}
+
 static _Noreturn void
 usage_error(const char *what, const char *value)
 {
@@ -368,10 +378,10 @@ take_option(struct options *options, int option)
         return TAKES_WAIT;
     case OPTION_VERSION:
         puts("sluicectl " SLUICE_VERSION);
-        exit(EXIT_GOOD);
+        exit(finish(EXIT_GOOD));
     case 'h':
         print_usage();
-        exit(EXIT_GOOD);
+        exit(finish(EXIT_GOOD));
     default:
         fail(EXIT_USAGE, "wrong option or no value for it; try: sluicectl --help");
     }
@@ -472,6 +482,7 @@ main(int argc, char **argv)
                                .seconds = UINT64_MAX,
                                .packets = UINT64_MAX,
                                .snap = UINT64_MAX };
+    host_keep_standard_files();
     argc = join_values(argc, argv);
     uint32_t needs = read_options(&options, argc, argv);
     int used;
@@ -497,9 +508,5 @@ main(int argc, char **argv)
     if (rest < argc) {
         usage_error("unexpected argument", argv[rest]);
     }
-    int status = command->run(&options);
-    if (fflush(stdout) != 0) {
-        fail(EXIT_BAD, "cannot write the output");
-    }
-    return status;
+    return finish(command->run(&options));
 }

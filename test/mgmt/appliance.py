@@ -100,6 +100,26 @@ class CommandLine(unittest.TestCase):
             self.assertEqual((result.returncode, result.stdout), (2, ""))
             self.assertIn(said, result.stderr)
 
+    def test_output_that_cannot_be_written_is_exit_code_1(self):
+        def close_all():
+            os.closerange(0, 3)
+
+        with Server() as server:
+            for words in (["status"], ["metrics"], ["-j", "stats"], ["latency", "--watch", "0.05"], ["--help"]):
+                with self.subTest(words=words), open("/dev/full", "w") as full:
+                    done = subprocess.run([SLUICECTL, "-S", server.ctl_path, *words], stdout=full, stderr=subprocess.PIPE,
+                                          timeout=END_S)
+                    self.assertEqual(done.returncode, 1)
+            # A connection must not take the place of a closed stdout: the answer would go back into the socket.
+            self.assertEqual(subprocess.run([SLUICECTL, "-S", server.ctl_path, "status"], preexec_fn=close_all,
+                                            timeout=END_S).returncode, 1)
+            self.assertEqual(subprocess.run([SLUICECTL, "-S", server.ctl_path, "alive"], preexec_fn=close_all,
+                                            timeout=END_S).returncode, 1)
+            self.assertEqual(server.ctl("stats")["management"]["clients_refused"], 0)
+        for word in ("--help", "--print-config"):
+            with open("/dev/full", "w") as full:
+                self.assertEqual(subprocess.run([SLUICED, word], stdout=full, stderr=subprocess.PIPE).returncode, 1)
+
     def test_help_and_version_are_exit_code_0(self):
         for program, word in ((SLUICED, "--help"), (SLUICED, "--version"), (SLUICECTL, "--help"), (SLUICECTL, "--version")):
             result = run(program, word)
