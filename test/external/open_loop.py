@@ -132,8 +132,8 @@ def check_popularity(server):
 
 def check_accounts(server):
     with tempfile.TemporaryDirectory() as folder:
-        account = ("-p", server.port, "--server-pid", server.process.pid, "--ctl", server.ctl_path, "--out", folder)
-        code, _, out, error = bench("throughput", *account, "-r", "200k", "--load", "-t", "hget", "-c", 1, "-P", 32, "-n", 20000)
+        account = ("-p", server.port, "--server-pid", server.process.pid, "--out", folder)
+        code, _, out, error = bench("throughput", *account, "--ctl", server.ctl_path, "-r", "200k", "--load", "-t", "hget", "-c", 1, "-P", 32, "-n", 20000)
         expect(f"accounts: {error}", code, 0)
         expect(f"CPU, busy and instructions: {out}",
                [re.search(pattern, out) is not None for pattern in

@@ -1,9 +1,7 @@
 /* open.c - sluice-bench open: a fixed rate, latency from the intended time, a sweep to the knee, beside a peer. */
-#include "tools/bench/csv.h"
 #include "tools/bench/fill.h"
-#include "tools/bench/hlog.h"
 #include "tools/bench/machine.h"
-#include "tools/bench/open_loop.h"
+#include "tools/bench/open_rows.h"
 #include "tools/bench/open_schedule.h"
 #include "tools/bench/target.h"
 #include <getopt.h>
@@ -18,21 +16,18 @@
 #define IN_FLIGHT_DEFAULT 65536
 #define STEPS_MAX         1000
 #define WARNING_BYTES     256
-#define CSV_FILE          "open.csv"
-#define CSV_HEADER                                                                                                     \
-    "label,test,intended_per_second,achieved_per_second,samples,late,p50_us,p90_us,p99_us,p99_9_us,p99_99_us,max_us,"  \
-    "mean_us,client_late_p99_us,verdict"
 
 static const char usage[] =
     "Usage: sluice-bench open [OPTIONS] [COMMAND ARGUMENT...]\n"
     "Sends at a fixed rate whether or not the server answers. Latency counts from the time at which a request was\n"
     "intended to be sent, so that a pause shows in every request of that time; nothing is dropped. Exact ranks of all\n"
-    "samples, at most 33 million. A run in which the client itself was the bottleneck is marked 'client' and says "
+    "samples, at most 33 million. A run in which the client itself was the bottleneck is marked 'client': it says\n"
     "nothing of the server.\n"
     "\n" BENCH_CONNECTION_USAGE "  --rate N                      requests a second, of all connections\n"
     "  --sweep FROM:TO:STEPS         so many rates, each by the same factor above the last\n"
     "  --knee                        double the rate, then halve the steps, up to the highest rate that is kept: 99%%\n"
-    "                                of it answered, and p99 at most --knee-us; from --rate (1000)\n"
+    "                                of it answered, and p99 at most --knee-us; from --rate (1000),\n"
+    "                                down to 100 requests a run\n"
     "  --knee-us US                  (1000)\n"
     "  --seconds S, --warmup S       measured (5), and before that (0.5)\n"
     "  --poisson                     exponential gaps instead of even ones\n"
@@ -224,119 +219,27 @@ options_read(struct open *open, int argc, char **argv)
     return options_finish(open, argc, argv) ? -1 : BENCH_USAGE_ERROR;
 }
 
-/* ---- rows ---- */
-
-/* What a run says of the server. */
-static const char *
-verdict_of(const struct open *open, const struct open_result *result)
-{
-    return result->broken                                                      ? "broken"
-           : result->client_bound                                              ? "client"
-           : !result->kept                                                     ? "not kept"
-           : open->mode == MODE_KNEE && result->latency.p99_us > open->knee_us ? "slow"
-                                                                               : "kept";
-}
-
-static void
-csv_row_print(FILE *to, const char *label, const char *test, double rate, const struct open_result *result,
-              const char *verdict)
-{
-    const struct summary *times = &result->latency;
-    csv_cell_write(to, label);
-    fputc(',', to);
-    csv_cell_write(to, test);
-    fprintf(to, ",%.0f,%.1f,%llu,%llu,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%.3f,%s\n", rate, result->achieved,
-            (unsigned long long)times->samples, (unsigned long long)result->late, times->p50_us, times->p90_us,
-            times->p99_us, times->p99_9_us, times->p99_99_us, times->max_us, times->mean_us, result->lateness.p99_us,
-            verdict);
-}
-
-static void
-row_print(const struct open *open, const struct target *target, double rate, const struct open_result *result)
-{
-    const struct summary *times = &result->latency;
-    const char *verdict = verdict_of(open, result), *test = open->run.name;
-    if (open->csv) {
-        csv_row_print(stdout, target->label, test, rate, result, verdict);
-    } else {
-        printf("%-24s %-8s %10.0f %10.1f %9llu %8llu %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f  %s\n", target->label,
-               test, rate, result->achieved, (unsigned long long)times->samples, (unsigned long long)result->late,
-               times->p50_us, times->p90_us, times->p99_us, times->p99_9_us, times->p99_99_us, times->max_us,
-               result->lateness.p99_us, verdict);
-    }
-    fflush(stdout);
-    if (result->client_bound) {
-        fprintf(
-            stderr,
-            "sluice-bench: %s at %.0f/s: the client was the bottleneck (it was itself late by %.1f us at p99): this "
-            "run says nothing of the server\n",
-            target->label, rate, result->lateness.p99_us);
-    }
-    if (result->misses > 0) {
-        fprintf(stderr, "sluice-bench: %s: %llu misses; --load creates what the tests read\n", test,
-                (unsigned long long)result->misses);
-    }
-    if (result->unanswered > 0) {
-        fprintf(stderr,
-                "sluice-bench: %s: %llu requests were not answered when the run ended: they count with how long "
-                "they had waited\n",
-                test, (unsigned long long)result->unanswered);
-    }
-    if (result->errors + result->surprises > 0 || result->broken) {
-        fprintf(stderr, "sluice-bench: %s: %llu errors, %llu replies of another type%s: %s\n", test,
-                (unsigned long long)result->errors, (unsigned long long)result->surprises,
-                result->broken ? ", ended early" : "", result->error);
-    }
-}
-
-static void
-log_write(struct open *open, const struct target *target, double rate, const struct open_result *result, double began_s)
-{
-    char path[4096], why[512];
-    const char *folder = open->hlog_folder != NULL ? open->hlog_folder : open->targets.folder;
-    if (folder == NULL || result->latency.samples == 0) {
-        return;
-    }
-    snprintf(path, sizeof(path), "%s%s/%s-open-%s-%.0f.hlog", folder, open->hlog_folder != NULL ? "" : "/hlog",
-             target->label, open->run.name, rate);
-    if (!hlog_write(path, result->latencies, result->latency.samples, machine_ns_per_cycle(), began_s, result->seconds,
-                    why, sizeof(why))) {
-        complain("--hlog", why);
-        open->failed = true;
-    }
-}
-
-/* A run that the client held up is kept apart: drawn beside the others it would mislead. */
-static void
-row_keep(struct open *open, const struct target *target, double rate, const struct open_result *result, double began_s)
-{
-    struct targets *targets = &open->targets;
-    const char *verdict = verdict_of(open, result);
-    if (result->client_bound || result->latency.samples == 0) {
-        char error[512];
-        snprintf(error, sizeof(error), "open %s at %.0f/s: %s", open->run.name, rate,
-                 result->client_bound ? "the client was the bottleneck"
-                 : result->broken     ? result->error
-                                      : "interrupted before anything was measured");
-        targets_unavailable(targets, target->label, error);
-        return;
-    }
-    FILE *file = targets_table(targets, CSV_FILE, CSV_HEADER);
-    if (file != NULL) {
-        csv_row_print(file, target->label, open->run.name, rate, result, verdict);
-        targets_table_close(targets, file, CSV_FILE);
-    }
-    log_write(open, target, rate, result, began_s);
-}
-
 /* ---- runs ---- */
+
+/* Where the log of this run goes. False: nowhere. */
+static bool
+log_folder(const struct open *open, const struct open_result *result, char *folder, size_t folder_bytes)
+{
+    if (open->hlog_folder != NULL) {
+        snprintf(folder, folder_bytes, "%s", open->hlog_folder);
+    } else if (open->targets.folder != NULL) {
+        snprintf(folder, folder_bytes, "%s/hlog", open->targets.folder);
+    }
+    return (open->hlog_folder != NULL || open->targets.folder != NULL) && !result->client_bound &&
+           result->latency.samples > 0;
+}
 
 /* One rate on one server. False: nothing ran, or the connection broke. */
 static bool
 target_run(struct open *open, uint32_t index, double rate, struct open_result *result)
 {
     struct target *target = &open->targets.targets[index];
-    char why[CLIENT_WHY_BYTES], progress[160];
+    char why[CLIENT_WHY_BYTES], progress[160], folder[2048];
     struct timespec began;
     struct open_plan plan = open->plan;
     plan.client = target->client;
@@ -352,8 +255,17 @@ target_run(struct open *open, uint32_t index, double rate, struct open_result *r
         open->failed = true;
         return false;
     }
-    row_print(open, target, rate, result);
-    row_keep(open, target, rate, result, (double)began.tv_sec + (double)began.tv_nsec * 1e-9);
+    const struct open_row row = { .target = target,
+                                  .test = open->run.name,
+                                  .rate = rate,
+                                  .p99_us_most = open->mode == MODE_KNEE ? open->knee_us : 0,
+                                  .result = result };
+    open_row_print(&row, open->csv);
+    open_row_keep(&row, &open->targets);
+    if (log_folder(open, result, folder, sizeof(folder)) &&
+        !open_log_write(&row, folder, (double)began.tv_sec + (double)began.tv_nsec * 1e-9)) {
+        open->failed = true;
+    }
     open->failed |= result->broken || result->errors + result->surprises > 0;
     open->failed |= open->mode == MODE_RATE && result->client_bound;
     return !result->broken;
@@ -473,18 +385,15 @@ static void
 header_print(const struct open *open)
 {
     char machine[WARNING_BYTES], distribution[32];
-    if (open->csv) {
-        printf("%s\n", CSV_HEADER);
-        return;
+    if (!open->csv) {
+        machine_describe(machine, sizeof(machine));
+        workload_distribution(&open->workload, distribution, sizeof(distribution));
+        printf("%s; %u connection%s, %s spacing, %llu keys, %s; late: sent more than %d us after the intended time\n",
+               machine, open->plan.connections, open->plan.connections == 1 ? "" : "s",
+               open->plan.poisson ? "Poisson" : "even", (unsigned long long)open->workload.keys, distribution,
+               OPEN_LATE_US);
     }
-    machine_describe(machine, sizeof(machine));
-    workload_distribution(&open->workload, distribution, sizeof(distribution));
-    printf("%s; %u connection%s, %s spacing, %llu keys, %s; late: sent more than %d us after the intended time\n",
-           machine, open->plan.connections, open->plan.connections == 1 ? "" : "s",
-           open->plan.poisson ? "Poisson" : "even", (unsigned long long)open->workload.keys, distribution,
-           OPEN_LATE_US);
-    printf("%-24s %-8s %10s %10s %9s %8s %9s %9s %9s %9s %9s %9s %9s\n", "label", "test", "intended/s", "achieved/s",
-           "samples", "late", "p50 us", "p90 us", "p99 us", "p99.9 us", "p99.99 us", "max us", "client us");
+    open_header_print(open->csv);
 }
 
 int

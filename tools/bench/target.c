@@ -70,9 +70,6 @@ targets_option(struct targets *targets, int option, const char *value)
         ours->pid = (pid_t)pid;
         ours->may_stop = true;
         break;
-    case TARGET_CONTROL:
-        ours->control = value;
-        break;
     case TARGET_LABEL:
         targets->label = value;
         good = bench_label_is_good(value) || complain("--label", "expected letters, digits and . _ + : ; @ = -");

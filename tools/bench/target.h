@@ -13,7 +13,6 @@ enum target_option {
     TARGET_PEER = WORKLOAD_OWN,
     TARGET_SERVER_PID,
     TARGET_PAUSE,
-    TARGET_CONTROL,
     TARGET_LABEL,
     TARGET_OUT,
     TARGET_OWN, /* first value for a command's own options */
@@ -21,8 +20,7 @@ enum target_option {
 
 #define TARGET_OPTIONS                                                                                                 \
     { "peer", required_argument, NULL, TARGET_PEER }, { "server-pid", required_argument, NULL, TARGET_SERVER_PID },    \
-        { "pause", required_argument, NULL, TARGET_PAUSE }, { "ctl", required_argument, NULL, TARGET_CONTROL },        \
-        { "label", required_argument, NULL, TARGET_LABEL },                                                            \
+        { "pause", required_argument, NULL, TARGET_PAUSE }, { "label", required_argument, NULL, TARGET_LABEL },        \
     {                                                                                                                  \
         "out", required_argument, NULL, TARGET_OUT                                                                     \
     }

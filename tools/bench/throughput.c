@@ -68,6 +68,7 @@ complain(const char *what, const char *why)
 
 enum {
     OPTION_SECONDS = TARGET_OWN,
+    OPTION_CONTROL,
     OPTION_LCORES,
     OPTION_SLUICED,
     OPTION_RUNS,
@@ -83,6 +84,7 @@ static const struct option long_options[] = {
     WORKLOAD_OPTIONS,
     TARGET_OPTIONS,
     { "seconds", required_argument, NULL, OPTION_SECONDS },
+    { "ctl", required_argument, NULL, OPTION_CONTROL },
     { "lcores", required_argument, NULL, OPTION_LCORES },
     { "sluiced", required_argument, NULL, OPTION_SLUICED },
     { "runs", required_argument, NULL, OPTION_RUNS },
@@ -123,6 +125,9 @@ option_take(struct throughput *throughput, int option, const char *value)
         return true;
     case OPTION_SECONDS:
         return bench_decimal("--seconds", value, 0.001, 1e6, &plan->seconds);
+    case OPTION_CONTROL:
+        throughput->targets.targets[0].control = value;
+        return true;
     case OPTION_LCORES:
         throughput->lcore_count =
             bench_numbers("--lcores", value, 1, machine_cpu_count(), throughput->lcores, LIST_MAX);
