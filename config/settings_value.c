@@ -1,6 +1,7 @@
 #include "config/settings_parts.h"
 #include <sodium.h>
 #include <stdarg.h>
+#include <strings.h>
 
 bool
 complain(char *why, size_t why_bytes, const char *format, ...)
@@ -178,8 +179,8 @@ static bool
 parse_choice(const struct setting *setting, const char *value, char *out, char *why, size_t why_bytes)
 {
     for (size_t i = 0; i < setting->choice_count; i++) {
-        if (strcmp(value, setting->choices[i]) == 0) {
-            strcpy(out, value);
+        if (strcasecmp(value, setting->choices[i]) == 0) { /* as CONFIG SET takes them */
+            strcpy(out, setting->choices[i]);
             return true;
         }
     }

@@ -2,6 +2,7 @@
 #include "dataplane/glob.h"
 #include "mgmt/live.h"
 #include "mgmt/mgmt.h"
+#include <strings.h>
 
 #define VALUE_BYTES (SETTING_PRINT_BYTES + 64)
 
@@ -143,40 +144,61 @@ find_setting(struct slice name, bool *known)
     return NULL;
 }
 
-/* What a Redis client writes, in our words: "100mb" is 100MiB, 0 is no limit of its own, times are in seconds, a level
- * may be "notice". */
+/* Redis' sizes: 64k is 64000, 64kb is 65536; nothing at all is 0. In bytes, for our own parser; what is no such size
+ * stays as it is and is refused there, with the words for it. */
+static void
+size_in_our_words(char text[SETTING_TEXT_BYTES])
+{
+    static const struct {
+        const char *name;
+        uint64_t bytes;
+    } units[] = { { "", 1 },
+                  { "b", 1 },
+                  { "k", 1000 },
+                  { "kb", KIB },
+                  { "m", 1000 * 1000 },
+                  { "mb", MIB },
+                  { "g", 1000 * 1000 * 1000 },
+                  { "gb", GIB } };
+    size_t digits = strspn(text, "0123456789");
+    uint64_t number = 0;
+
+    for (size_t i = 0; i < digits; i++) {
+        if (__builtin_mul_overflow(number, 10, &number) ||
+            __builtin_add_overflow(number, (uint64_t)(text[i] - '0'), &number)) {
+            return;
+        }
+    }
+    for (size_t i = 0; i < ARRAY_COUNT(units) && (digits != 0 || text[0] == '\0'); i++) {
+        if (strcasecmp(text + digits, units[i].name) == 0) {
+            if (number == 0) {
+                strcpy(text, "auto");
+            } else if (!__builtin_mul_overflow(number, units[i].bytes, &number)) {
+                snprintf(text, SETTING_TEXT_BYTES, "%llu", (unsigned long long)number);
+            }
+            return;
+        }
+    }
+}
+
+/* What a Redis client writes, in our words: times are in seconds, a level may be "notice". */
 static void
 value_in_our_words(const struct setting *setting, struct slice value, char out[SETTING_TEXT_BYTES])
 {
-    static const struct {
-        const char *redis, *ours;
-    } units[] = { { "kb", "KiB" }, { "mb", "MiB" }, { "gb", "GiB" } };
     size_t bytes = MIN(value.bytes, (size_t)SETTING_TEXT_BYTES - 1);
 
     memcpy(out, value.data, bytes);
     out[bytes] = '\0';
-    if (setting->kind == SETTING_CHOICE) {
-        for (char *at = out; *at != '\0'; at++) {
-            *at = *at >= 'A' && *at <= 'Z' ? (char)(*at + 32) : *at;
-        }
-        if (setting == &settings_table[SETTING_ID_log_level] && (!strcmp(out, "notice") || !strcmp(out, "verbose"))) {
-            strcpy(out, "info");
-        }
+    bool is_level = setting == &settings_table[SETTING_ID_log_level];
+    if (is_level && (strcasecmp(out, "notice") == 0 || strcasecmp(out, "verbose") == 0)) {
+        strcpy(out, "info");
     }
     size_t digits = strspn(out, "0123456789");
     if (setting->kind == SETTING_TIME && digits > 0 && out[digits] == '\0' && digits + 1 < SETTING_TEXT_BYTES) {
         strcpy(out + digits, "s");
     }
     if (setting == &settings_table[SETTING_ID_memory_limit]) {
-        struct slice unit = slice_text(out + digits);
-        for (size_t i = 0; i < ARRAY_COUNT(units) && digits != 0 && digits < 24; i++) {
-            if (slice_equal_nocase(unit, units[i].redis)) {
-                strcpy(out + digits, units[i].ours);
-            }
-        }
-        if (strcmp(out, "0") == 0) {
-            strcpy(out, "auto");
-        }
+        size_in_our_words(out);
     }
 }
 
@@ -204,6 +226,13 @@ config_set(struct mgmt *mgmt, struct later *later)
                          "appliance runs",
                          name);
             return;
+        }
+        for (size_t earlier = 0; earlier < count; earlier++) {
+            if (changes[earlier].setting == setting) {
+                answer_error(mgmt, later,
+                             "ERR CONFIG SET failed (possibly related to argument '%s') - duplicate parameter", name);
+                return;
+            }
         }
         changes[count].setting = setting;
         value_in_our_words(setting, later->args[i + 1], changes[count].value);
@@ -274,7 +303,10 @@ answer_config(struct mgmt *mgmt, struct later *later)
         }
         uint32_t args = later->args_count - 1, least = subcommands[i].args_min, step = subcommands[i].args_step;
         if (args < least || (step == 0 ? args != least : (args - least) % step != 0)) {
-            answer_error(mgmt, later, "ERR wrong number of arguments for 'config|%s' command", subcommands[i].name);
+            bool pairs = args > least && step == 2; /* Redis' two answers */
+            answer_error(mgmt, later,
+                         pairs ? "ERR syntax error" : "ERR wrong number of arguments for 'config|%s' command",
+                         subcommands[i].name);
         } else {
             subcommands[i].run(mgmt, later);
         }

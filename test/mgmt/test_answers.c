@@ -37,7 +37,7 @@ config_refuses_what_it_cannot_do_and_says_why(void)
     CU_ASSERT(answer_is(CONFIG("nonsense\r\n"), "-ERR unknown subcommand 'nonsense\?\?'. Try CONFIG HELP.\r\n"));
     CU_ASSERT(answer_is(CONFIG("GET"), "-ERR wrong number of arguments for 'config|get' command\r\n"));
     CU_ASSERT(answer_is(CONFIG("SET", "a"), "-ERR wrong number of arguments for 'config|set' command\r\n"));
-    CU_ASSERT(answer_is(CONFIG("SET", "a", "b", "c"), "-ERR wrong number of arguments for 'config|set' command\r\n"));
+    CU_ASSERT(answer_is(CONFIG("SET", "a", "b", "c"), "-ERR syntax error\r\n"));
     CU_ASSERT(answer_is(CONFIG("RESETSTAT", "x"), "-ERR wrong number of arguments for 'config|resetstat' command\r\n"));
     CU_ASSERT(answer_has(CONFIG("RESETSTAT"), "-ERR CONFIG RESETSTAT is not supported"));
     CU_ASSERT(answer_has(CONFIG("rewrite"), "-ERR CONFIG REWRITE is not supported"));
@@ -60,6 +60,67 @@ config_set_changes_all_or_nothing(void)
     CU_ASSERT(answer_is(CONFIG("SET", "loglevel", "notice"), "+OK\r\n"));
     CU_ASSERT_STRING_EQUAL(mgmt.settings->log_level, "info");
     CU_ASSERT(answer_is(CONFIG("GET", "loglevel"), "*2\r\n$8\r\nloglevel\r\n$6\r\nnotice\r\n"));
+}
+
+static void
+config_set_refuses_a_parameter_twice_as_redis_does(void)
+{
+    CU_ASSERT(answer_is(CONFIG("SET", "loglevel", "debug", "LogLevel", "error"),
+                        "-ERR CONFIG SET failed (possibly related to argument 'LogLevel') - duplicate parameter\r\n"));
+    CU_ASSERT(answer_is(CONFIG("SET", "maxmemory", "64mb", "timeout", "3", "memory.limit", "64MiB"),
+                        "-ERR CONFIG SET failed (possibly related to argument 'memory.limit') - duplicate "
+                        "parameter\r\n"));
+    CU_ASSERT(answer_is(CONFIG("SET", "maxmemory", "1", "nosuch", "2", "maxmemory", "3"),
+                        "-ERR Unknown option or number of arguments for CONFIG SET - 'nosuch'\r\n"));
+    CU_ASSERT_STRING_EQUAL(mgmt.settings->log_level, "info");
+}
+
+/* What redis-server 7.0.15 makes of the same words. */
+static void
+config_set_takes_sizes_as_redis_does(void)
+{
+    static const struct {
+        const char *text;
+        uint64_t bytes; /* 0: refused */
+    } rows[] = {
+        { "65000k", 65000000 },
+        { "65000K", 65000000 },
+        { "65000kb", 66560000 },
+        { "65000KB", 66560000 },
+        { "67m", 67000000 },
+        { "60Mb", 62914560 },
+        { "67000000b", 67000000 },
+        { "67000001", 67000001 },
+        { "0067000002", 67000002 },
+        { "64kk", 0 },
+        { "1.5g", 0 },
+        { "-1", 0 },
+        { " 64m", 0 },
+        { "64m ", 0 },
+        { "1t", 0 },
+        { "m", 0 },
+        { "18446744073709551616", 0 },
+        { "9223372036854775807g", 0 },
+        { "64mib", 67108864 }, /* our own unit: Redis refuses it */
+    };
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        uint64_t before = mgmt.settings->memory_limit;
+        const char *answer = CONFIG("SET", "maxmemory", rows[i].text);
+        CU_ASSERT(rows[i].bytes != 0 ? answer_is(answer, "+OK\r\n")
+                                     : answer_has(answer, "-ERR CONFIG SET failed (possibly related to argument "
+                                                          "'maxmemory') - "));
+        CU_ASSERT_EQUAL(mgmt.settings->memory_limit, rows[i].bytes != 0 ? rows[i].bytes : before);
+    }
+}
+
+static void
+config_set_takes_words_in_any_case(void)
+{
+    CU_ASSERT(answer_is(CONFIG("SET", "maxmemory-policy", "AllKeys-LRU"), "+OK\r\n"));
+    CU_ASSERT_STRING_EQUAL(mgmt.settings->memory_policy, "allkeys-lru");
+    CU_ASSERT(answer_is(CONFIG("SET", "maxmemory-policy", "noeviction", "loglevel", "NOTICE"), "+OK\r\n"));
+    CU_ASSERT_STRING_EQUAL(mgmt.settings->memory_policy, "noeviction");
+    CU_ASSERT(answer_has(CONFIG("SET", "maxmemory-policy", "lru"), "expected one of"));
 }
 
 static void
@@ -439,6 +500,9 @@ main(void)
     CU_pSuite suite = CU_add_suite("answers", suite_open, suite_close);
     CU_ADD_TEST(suite, config_refuses_what_it_cannot_do_and_says_why);
     CU_ADD_TEST(suite, config_set_changes_all_or_nothing);
+    CU_ADD_TEST(suite, config_set_refuses_a_parameter_twice_as_redis_does);
+    CU_ADD_TEST(suite, config_set_takes_sizes_as_redis_does);
+    CU_ADD_TEST(suite, config_set_takes_words_in_any_case);
     CU_ADD_TEST(suite, config_get_answers_both_kinds_of_names);
     CU_ADD_TEST(suite, config_get_never_shows_a_password);
     CU_ADD_TEST(suite, info_has_the_fields_that_clients_read);

@@ -1,5 +1,6 @@
 #include "test/mgmt/settings_fixture.h"
 #include <CUnit/Basic.h>
+#include <ctype.h>
 
 /* ---- one value ---- */
 
@@ -109,9 +110,14 @@ every_bool_and_choice_takes_its_words_only(void)
             for (size_t word = 0; word < setting->choice_count; word++) {
                 CU_ASSERT(set_value(setting, setting->choices[word], false));
                 CU_ASSERT_STRING_EQUAL((char *)&settings + setting->offset, setting->choices[word]);
+                char shouted[SETTING_TEXT_BYTES];
+                snprintf(shouted, sizeof(shouted), "%s", setting->choices[word]);
+                shouted[0] = (char)toupper(shouted[0]);
+                CU_ASSERT(set_value(setting, shouted, false));
+                CU_ASSERT_STRING_EQUAL((char *)&settings + setting->offset, setting->choices[word]);
             }
             CU_ASSERT_FALSE(set_value(setting, "", false));
-            CU_ASSERT_FALSE(set_value(setting, "SPIN", false));
+            CU_ASSERT_FALSE(set_value(setting, "spinn", false));
         }
     }
     CU_ASSERT_EQUAL(parse_set("lcores.idle=adaptiv"), -1);

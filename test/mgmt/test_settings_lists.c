@@ -65,7 +65,7 @@ bad_ports_say_which_and_why(void)
         { "ports = ( { " SHM "frame = 255; } );", "frame: \"255\" is too small" },
         { "ports = ( { " SHM "lease = \"99ms\"; } );", "lease: \"99ms\" is too small" },
         { "ports = ( { " SHM "lease = 1; } );", "lease: is a number, expected a time" },
-        { "ports = ( { " SHM "send = \"Auto\"; } );", "send: \"Auto\" is not known" },
+        { "ports = ( { " SHM "send = \"automatic\"; } );", "send: \"automatic\" is not known" },
         { "ports = ( { " SHM "name = \"12345678901234567890123456789012\"; } );", "name: " },
         { "ports = ( " FIVE_PORTS ", " FIVE_PORTS " );", "ports: has 10 entries, expected at most 8" },
     };
