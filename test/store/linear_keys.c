@@ -124,17 +124,27 @@ operation_print(const struct keys_operation *operation, FILE *out)
     fprintf(out, "\n");
 }
 
-static void
-failure_print(const struct keys_state *initial, const struct keys_part *parts, uint32_t count, const uint32_t *order,
-              uint32_t explained, FILE *out)
+void
+keys_print(const struct keys_state *initial, const struct keys_operation *operations, uint32_t count, FILE *out)
 {
-    bool taken[LINEAR_OPERATIONS] = { false };
     fprintf(out, "at first");
     for (uint32_t key = 0; key < KEYS_MAX; key++) {
         fprintf(out, "  %c", 'a' + (char)key);
         value_print(&initial->keys[key], out);
     }
-    fprintf(out, "\nthe longest order that explains a part of it:\n");
+    fprintf(out, "\n");
+    for (uint32_t i = 0; i < count; i++) {
+        operation_print(&operations[i], out);
+    }
+}
+
+static void
+failure_print(const struct keys_state *initial, const struct keys_part *parts, uint32_t count, const uint32_t *order,
+              uint32_t explained, FILE *out)
+{
+    bool taken[LINEAR_OPERATIONS] = { false };
+    keys_print(initial, NULL, 0, out);
+    fprintf(out, "the longest order that explains a part of it:\n");
     for (uint32_t i = 0; i < explained; i++) {
         taken[order[i]] = true;
         operation_print(parts[order[i]].operation, out);

@@ -48,6 +48,9 @@ struct keys_operation {
 /* What a command makes of the version it found. False: it leaves the key as it is. */
 bool keys_change(const struct keys_operation *operation, const struct keys_value *found, struct keys_value *fresh);
 
+/* What there was at first, and every operation. */
+void keys_print(const struct keys_state *initial, const struct keys_operation *operations, uint32_t count, FILE *out);
+
 /* Each key's history by itself; then, when some operation touches several keys, all together. On anything but
  * LINEAR_YES the history and the longest order that explains a part of it are printed to `out`. */
 enum linear_verdict keys_check(struct linear *linear, const struct keys_state *initial,

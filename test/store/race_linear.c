@@ -363,12 +363,23 @@ histories(struct store_member *member, struct linear *linear, double seconds)
         }
         store_manage(store);
         if (keys_check(linear, &initial, history, count, stderr) != LINEAR_YES) {
-            fprintf(stderr, "race_linear: history %" PRIu64 " cannot be explained\n", round);
+            fprintf(stderr, "race_linear: history %" PRIu64 " cannot be explained; all of it, as each member saw it:\n",
+                    round);
+            keys_print(&initial, history, count, stderr);
             return 0;
         }
         fixture_turn(member);
     }
     return round;
+}
+
+static bool
+enough(const char *what, uint64_t got, uint64_t more_than)
+{
+    if (got <= more_than) {
+        fprintf(stderr, "race_linear: %s: %" PRIu64 ", must be more than %" PRIu64 "\n", what, got, more_than);
+    }
+    return got > more_than;
 }
 
 /* Everything that makes the histories worth checking has happened. */
@@ -386,8 +397,9 @@ all_was_forced(uint64_t made)
            " flushes, %" PRIu64 " moves, %" PRIu64 " retries, %" PRIu64 " fillers, %" PRIu64 " not done\n",
            made, stats.rebuilds, stats.expired_keys, stats.flushes, stats.moved_records, stats.update_retries, done,
            later);
-    return stats.rebuilds > made / 20 && stats.expired_keys > made / 10 && stats.flushes > made / 100 &&
-           stats.moved_records > made / 100 && (later < made || refusals.one_in != 0);
+    return enough("rebuilds", stats.rebuilds, made / 20) && enough("expired keys", stats.expired_keys, made / 10) &&
+           enough("flushes", stats.flushes, made / 100) && enough("moves", stats.moved_records, made / 100) &&
+           (refusals.one_in != 0 || enough("histories for each command not done", made, later));
 }
 
 int
@@ -404,7 +416,8 @@ main(int argc, char **argv)
     store = fixture_open(threads + 1, LIMIT_BYTES, 0);
     choose_keys();
     store_relaxed(&clock_ms, 1000000);
-    refusals.one_in = argc > 4 ? (uint32_t)atoi(argv[4]) : 0;
+    uint32_t one_in = argc > 4 ? (uint32_t)atoi(argv[4]) : 0;
+    refusals.one_in = one_in;
     for (uint32_t i = 0; i < threads; i++) {
         workers[i].index = i;
         workers[i].random = seed * 1000003 + i + 1;
@@ -427,7 +440,10 @@ main(int argc, char **argv)
     store_leave(member);
     store_close(store);
     if (!good) {
-        fprintf(stderr, "race_linear: failed with seed %" PRIu64 "\n", seed);
+        fprintf(stderr,
+                "race_linear: failed. Again, as far as threads can be told what to do: %s %g %" PRIu32 " %" PRIu64
+                " %" PRIu32 "\n",
+                argv[0], seconds, threads, seed, one_in);
     }
     return !good;
 }
