@@ -87,6 +87,9 @@ own_server_end(struct own_server *own, struct target *target, const char *log)
 {
     static const char *const names[] = { "sluice.conf", "sluiced.log", "ctl.sock" };
     char path[128];
+    if (target->is_stopped) {
+        machine_process_continue(target->pid);
+    }
     server_stop(&own->server);
     target->pid = 0;
     target->control = NULL;

@@ -1,5 +1,6 @@
 /* workload.c - tests, mixes, sizes and keys. */
 #include "tools/bench/workload.h"
+#include <ctype.h>
 
 #define VALUE_BYTES_MAX (16 * 1024 * 1024)
 
@@ -153,6 +154,9 @@ workload_command(struct workload *workload, int count, char **words)
     }
     *op = (struct load_op){ .word_count = (uint32_t)count, .expected = EXPECT_ANY, .weight = 1 };
     snprintf(op->name, sizeof(op->name), "%s", words[0]);
+    for (char *letter = op->name; *letter != '\0'; letter++) {
+        *letter = isalnum((unsigned char)*letter) ? *letter : '_'; /* it becomes part of a log's name */
+    }
     for (int i = 0; i < count; i++) {
         op->words[i] = word_translate(words[i]);
     }
