@@ -221,15 +221,20 @@ lcore_turn(struct lcore *lcore)
     lcore_look_at_clock(lcore);
     uint32_t events = lcore_poll_mail(lcore); /* other lcores and the management core */
     events += poll_ports(lcore);              /* fair, bounded; bytes reach their sessions */
-    /* Not before the requests came: a key that another lcore has called dead stays dead. */
-    lcore_set_time(lcore, cycles_now());
-    uint32_t requests = burst_decode(burst, lcore); /* bytes -> requests, in session order */
-    burst_prefetch(burst, lcore);                   /* buckets, then records */
-    burst_execute(burst, lcore);                    /* handler per request, reply encoded in place */
-    burst_settle(burst);                            /* receive slots go back */
-    events += pubsub_run(lcore);                    /* messages, never inside a reply */
-    events += requests + poll_flush_ports(lcore);   /* replies of one burst leave together */
-    burst_record_times(burst, lcore);
+    uint32_t requests = 0;
+    if (lcore->ready != NULL) { /* an idle turn is short: a request waits for half of one */
+        /* Not before the requests came: a key that another lcore has called dead stays dead. */
+        lcore_set_time(lcore, cycles_now());
+        requests = burst_decode(burst, lcore); /* bytes -> requests, in session order */
+        burst_prefetch(burst, lcore);          /* buckets, then records */
+        burst_execute(burst, lcore);           /* handler per request, reply encoded in place */
+        burst_settle(burst);                   /* receive slots go back */
+    }
+    events += pubsub_run(lcore);                  /* messages, never inside a reply */
+    events += requests + poll_flush_ports(lcore); /* replies of one burst leave together */
+    if (requests > 0) {
+        burst_record_times(burst, lcore);
+    }
     store_quiesce(lcore->store);    /* every borrowed record pointer dies here */
     lcore_housekeep(lcore, events); /* bounded: leases, sweeps, expiry, the dead */
     lcore_count_turn(lcore, requests, events);
