@@ -19,7 +19,7 @@
 #define STREAM_DOORS        64
 /* The largest reply behind as much as lets a session go on, and room to see that a reply is too large. */
 #define STREAM_HOARD_BLOCKS ((LIMIT_REPLY_BYTES + LIMIT_OUTPUT_SOFT_BYTES) / (STREAM_BLOCK_BYTES - 64) + 2)
-#define STREAM_PAGE_BYTES   (LIMIT_REQUEST_BYTES + 1)
+#define STREAM_PAGE_BYTES   MEMORY_BLOCK_MAX /* a whole request, and a slot's bytes behind it */
 
 /* Who has a part of the hoard: NULL, or whatever stands for its owner. Only he looks at the part. */
 struct stream_hold {
