@@ -291,28 +291,25 @@ gnuplot_run(struct plot *plot, uint32_t number, char why[PLOT_WHY_BYTES])
 
 /* ---- SVG into the page: names of one page differ, nothing is drawn for nobody ---- */
 
-/* gnuplot's own names begin with gp in each of its files. */
-static void
-line_write(FILE *html, const char *line, size_t bytes, uint32_t number)
-{
-    const char *end = line + bytes;
-    while (line < end) {
-        const char *id = memmem(line, (size_t)(end - line), "id='gp", 6);
-        const char *use = memmem(line, (size_t)(end - line), "'#gp", 4);
-        const char *at = id == NULL || (use != NULL && use < id) ? use : id;
-        size_t keep = at == NULL ? (size_t)(end - line) : (size_t)(at - line) + (at == id ? 4 : 2);
-        fwrite(line, 1, keep, html);
-        line += keep;
-        if (at != NULL) {
-            fprintf(html, "p%u-", number);
-        }
-    }
-}
-
 static bool
 begins(const char *line, const char *text)
 {
     return strncmp(line, text, strlen(text)) == 0;
+}
+
+/* gnuplot's own names begin with gp in each of its files. The text goes on behind `bytes`, or ends there. */
+static void
+line_write(FILE *html, const char *line, size_t bytes, uint32_t number)
+{
+    for (size_t i = 0; i < bytes; i++) {
+        size_t prefix = begins(line + i, "id='gp") ? 4 : begins(line + i, "'#gp") ? 2 : 0;
+        if (prefix > 0) {
+            fprintf(html, "%.*sp%u-", (int)prefix, line + i, number);
+            i += prefix - 1;
+        } else {
+            fputc(line[i], html);
+        }
+    }
 }
 
 static void
