@@ -263,6 +263,19 @@ bad_workloads_are_refused(void)
 }
 
 static void
+a_command_of_ones_own_has_a_name_that_is_no_path(void)
+{
+    static struct workload workload;
+    char command[] = "../a b,c", word[] = "key:__rand_int__:__rand_int__", *words[] = { command, word };
+    workload_init(&workload, "get");
+    CU_ASSERT_TRUE_FATAL(workload_command(&workload, 2, words));
+    CU_ASSERT_EQUAL(workload_runs(&workload), 1);
+    CU_ASSERT_STRING_EQUAL(workload.tests[0].name, "___a_b_c");
+    CU_ASSERT_STRING_EQUAL(workload.tests[0].words[0], "../a b,c");
+    CU_ASSERT_STRING_EQUAL(workload.tests[0].words[1], "key:__key__:__key__");
+}
+
+static void
 a_blend_multiplies_a_mix(void)
 {
     static struct workload workload;
@@ -314,6 +327,7 @@ main(void)
     CU_ADD_TEST(suite, a_command_of_ones_keeps_them);
     CU_ADD_TEST(suite, replies_of_one_shape_are_counted_wherever_they_are_cut);
     CU_ADD_TEST(suite, bad_workloads_are_refused);
+    CU_ADD_TEST(suite, a_command_of_ones_own_has_a_name_that_is_no_path);
     CU_ADD_TEST(suite, a_blend_multiplies_a_mix);
     CU_ADD_TEST(suite, objects_are_created_once);
     CU_basic_run_tests();
