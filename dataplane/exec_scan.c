@@ -10,7 +10,7 @@
 #include "store/scan.h"
 
 #define CHAIN_ROOM    256        /* records of one step */
-#define SCAN_STEPS    512        /* of a SCAN that meets few keys */
+#define SCAN_STEPS    1024       /* of a SCAN that meets few keys: 30 to 80 us */
 #define SCAN_BYTES    (32 * KIB) /* of keys that one SCAN looks at: each is compared and copied */
 #define SCAN_COUNT    10         /* without COUNT, as Redis */
 #define DRAW_KEYS     32         /* that lie together in the order of hashes; RANDOMKEY takes one of them */
