@@ -313,7 +313,7 @@ options_read(struct latency *latency, int argc, char **argv)
 static void
 warn(struct latency *latency, const char *text)
 {
-    fprintf(stderr, "sluice-bench: %s\n", text);
+    fprintf(stderr, "sluice-bench: warning: %s\n", text);
     if (latency->metadata != NULL) {
         metadata_warn(latency->metadata, text);
     }

@@ -143,15 +143,19 @@ child_follow(pid_t child, int output, struct progress *progress, uint64_t done)
     return status;
 }
 
-/* The last line of the log, without our name. */
+/* The last thing that went wrong. A sanitizer may have its say behind it. */
 static void
-log_last_line(const char *log, char *why, size_t why_bytes)
+log_last_error(const char *log, char *why, size_t why_bytes)
 {
+    static const char ours[] = "sluice-bench: ", warning[] = "sluice-bench: warning: ";
     char line[1024];
     FILE *file = fopen(log, "re");
+    snprintf(why, why_bytes, "the client said nothing");
     while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
         line[strcspn(line, "\n")] = '\0';
-        snprintf(why, why_bytes, "%s", strncmp(line, "sluice-bench: ", 14) == 0 ? line + 14 : line);
+        if (strncmp(line, ours, strlen(ours)) == 0 && strncmp(line, warning, strlen(warning)) != 0) {
+            snprintf(why, why_bytes, "%s", line + strlen(ours));
+        }
     }
     if (file != NULL) {
         fclose(file);
@@ -185,7 +189,7 @@ matrix_child_run(const struct matrix_plan *plan, const struct matrix_row *row, c
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
         return MATRIX_MEASURED;
     }
-    log_last_line(log, why, why_bytes);
+    log_last_error(log, why, why_bytes);
     if (WIFSIGNALED(status)) {
         snprintf(why, why_bytes, "the client ended by signal %d", WTERMSIG(status));
         return machine_interrupted() ? MATRIX_INTERRUPTED : MATRIX_FAILED;
