@@ -14,6 +14,7 @@ ring_fill(struct pipeline *pipeline, uint32_t slots, char *why, size_t why_bytes
     for (uint32_t i = 0; i < load->schedule_count; i++) {
         turn_bytes += load->templates[load->schedule[i]].count;
     }
+    CHECK(turn_bytes > 0); /* a load has at least one request, and none is empty */
     if (turn_bytes > PIPELINE_RING_BYTES_MAX) {
         snprintf(why, why_bytes, "the requests of one turn take %llu MiB, at most %u are encoded ahead",
                  (unsigned long long)(turn_bytes >> 20), PIPELINE_RING_BYTES_MAX >> 20);
