@@ -41,6 +41,7 @@ struct member_rebuild {
 /* Where a member stands in a walk over all segments, which members share row by row. */
 struct index_hand {
     bool active; /* `segment` is being walked */
+    bool flush;  /* the row was taken in a round that a flush needs */
     uint32_t row;
     uint64_t segments; /* of it still to do, as in index_row() */
     uint32_t segment, bucket;

@@ -12,6 +12,7 @@
 #define SWEEP_BUCKETS_SHORT 256         /* the same when memory is short: dead keys hold it */
 #define SWEEP_ROWS          16          /* of the index looked at in a call that finds nothing */
 #define SWEEP_WAIT_CALLS    100000
+#define SWEEP_FLUSH_TRIES   16
 #define SWEEP_GHOST_MS      1000 /* a ghost so old, to twice as old, is of no use to a key that comes and goes */
 #define SWEEP_WINDOW        128  /* slots that may expire, for a judgement how many are dead */
 
@@ -210,7 +211,12 @@ bool
 sweep_hand_next(struct store *store, struct index_hand *hand, _Atomic uint64_t *cursor)
 {
     for (uint32_t i = 0; hand->segments == 0 && i < SWEEP_ROWS; i++) {
-        hand->row = (uint32_t)(add_relaxed(cursor, 1) % index_rows(&store->index));
+        uint64_t number = add_relaxed(cursor, 1);
+        /* Whoever starts a flush sees that this row was taken, or is seen here (partner: sweep_start_flush()). The row
+         * itself is looked at after that: what was flushed is in it. */
+        fence_seq_cst();
+        hand->flush = number < load_acquire(&store->flush_until); /* of the sweep's rows; nobody asks of others */
+        hand->row = (uint32_t)(number % index_rows(&store->index));
         hand->segments = index_row(&store->index, hand->row);
     }
     if (hand->segments == 0) {
@@ -230,6 +236,7 @@ sweep_next_segment(struct store_member *member)
     if (!sweep_hand_next(member->store, &sweep->hand, &member->store->sweep_next)) {
         return false;
     }
+    sweep->flush = sweep->flush || sweep->hand.flush;
     sweep->waited = 0;
     sweep_segment_start(sweep);
     return true;
@@ -282,12 +289,20 @@ static void
 sweep_start_flush(struct store *store)
 {
     uint64_t epoch = load_relaxed(&store->flush_epoch);
-    if (epoch != 0 && qsbr_passed(&store->qsbr, epoch) && cas_acq_rel(&store->flush_epoch, &epoch, 0)) {
-        uint64_t until = load_relaxed(&store->sweep_next) + index_rows(&store->index);
+    if (epoch == 0 || !qsbr_passed(&store->qsbr, epoch) || !cas_acq_rel(&store->flush_epoch, &epoch, 0)) {
+        return;
+    }
+    for (uint32_t try = 0; try < SWEEP_FLUSH_TRIES; try++) {
+        uint64_t from = load_relaxed(&store->sweep_next), until = from + index_rows(&store->index);
         uint64_t now = load_relaxed(&store->flush_until);
         while (now < until && !cas_acq_rel(&store->flush_until, &now, until)) {
         }
+        fence_seq_cst(); /* partner: sweep_hand_next() */
+        if (load_relaxed(&store->sweep_next) == from) {
+            return; /* whoever takes a row of the round knows that it is for a flush */
+        }
     }
+    sweep_flushed(store); /* others take rows all the time: again in another turn */
 }
 
 /* How many buckets this call may look at. */

@@ -127,6 +127,11 @@ PLANTS = [
           "rebuild-grow"),
     Plant("scan-without-forwarding", "store/scan.c",
           [("while (UNLIKELY((link & LINK_FORWARDED) != 0)) {", "while (false) {")], "scan-clear scan-grow scan-grown"),
+    # sweeps for a flush
+    Plant("flush-row-not-asked", "store/sweep.c",
+          [("hand->flush = number < load_acquire(&store->flush_until);", "hand->flush = false;")], "flush-sweeps"),
+    Plant("flush-round-not-checked", "store/sweep.c",
+          [("if (load_relaxed(&store->sweep_next) == from) {", "if (true) {")], "flush-sweeps"),
     # memory
     Plant("page-claim-relaxed", "store/memory.c",
           [("if (cas_acq_rel(&page->free[i], &bits, bits & ~(1ull << bit))) {",

@@ -389,6 +389,9 @@ left_over(void)
             return "a member does not end its sweep for a flush";
         }
     }
+    if (load_relaxed(&scene.store->flush_epoch) != 0) {
+        return "a flush does not begin to be swept";
+    }
     return load_relaxed(&scene.store->index.segments[scene.segment].next) != 0 ? "a rebuild does not end" : NULL;
 }
 
@@ -412,6 +415,7 @@ scene_check(void)
     SCHED_EXPECT(audit.duplicates == 0, "a key is in the index twice");
     SCHED_EXPECT(audit.misplaced == 0, "a key is in a wrong place, or a slot is used behind an EMPTY one");
     SCHED_EXPECT(audit.mislabelled == 0, "a slot is not of its record's kind");
+    SCHED_EXPECT(audit.flushed == 0, "a flushed record that nobody swept");
     SCHED_EXPECT(audit.unfinished == 0, "a word of a rebuild that did not end");
     SCHED_EXPECT(audit.bytes == sched_lent_bytes(), "%zu bytes are lent, %zu are in the index", sched_lent_bytes(),
                  (size_t)audit.bytes);

@@ -71,6 +71,8 @@ static const struct scene_plan plans[] = {
     { "flush-flush", CYCLES, 2, 1, "set a", { "flush, add a", "flush, get a", "incr a" } },
     { "flush-sweep", JUDGED, 2, 1, "set a, set b",
       { "flush, turn, nap, turn, turn", "incr a, nap, turn, get a, turn" } },
+    { "flush-sweeps", LOOSE, 2, 1, "set a, set b, expiring c",
+      { "flush, nap, turn, turn", "nap, sweep, nap, sweep, nap, turn" } },
 };
 /* clang-format on */
 
