@@ -26,7 +26,7 @@ hlog_bucket(uint64_t ns)
 uint32_t
 hlog_number_encode(int64_t number, uint8_t out[9])
 {
-    uint64_t left = (uint64_t)number << 1 ^ (uint64_t)(number >> 63);
+    uint64_t left = (uint64_t)number << 1 ^ (number < 0 ? UINT64_MAX : 0);
     uint32_t bytes = 0;
     while (left >= 0x80 && bytes < NUMBER_BYTES_MAX - 1) {
         out[bytes++] = (uint8_t)(left | 0x80);
