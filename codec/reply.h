@@ -156,7 +156,7 @@ void reply_error_join(struct reply *r, const struct slice *pieces, uint32_t coun
 #define ERROR_SYNTAX      "ERR syntax error"
 #define ERROR_OOM         "OOM command not allowed when used memory > 'maxmemory'."
 #define ERROR_NOAUTH      "NOAUTH Authentication required."
-#define ERROR_BUSY        "BUSY this command found no turn within a second, try again"
+#define ERROR_BUSY        "BUSY this command found no turn in time, try again"
 #define ERROR_TOO_LONG    "ERR the reply is larger than 4194304 bytes"
 #define ERROR_PATTERN     "ERR pattern exceeds 256 bytes"
 static_assert(LIMIT_PATTERN_BYTES == 256, "ERROR_PATTERN says so");

@@ -60,7 +60,7 @@ MUTANTS = [
     Mutant("forwarding-not-followed", "index.h", "while (UNLIKELY((link & LINK_FORWARDED) != 0)) {",
            "while (false) {", "race_store"),
     Mutant("help-without-a-second-look", "rebuild.c",
-           "    if ((load_acquire(&head->link) & LINK_FORWARDED) != 0) {\n        return REBUILD_DONE;\n    }\n    assert",
+           "    if (load_acquire(&index->directory[segment]) != table) {\n        return REBUILD_DONE;\n    }\n    assert",
            "    assert", "race_store"),
     Mutant("bucket-leaked", "rebuild.c", "                index_blocks_retire(member, bucket, 1);\n", "", "race_store"),
     Mutant("publish-without-cas", "store.c", "!cas_acq_rel(place->slot, &expected, word)",
