@@ -92,7 +92,7 @@ static bool
 row_add(struct matrix_plan *plan, const struct matrix_row *row, char *why, size_t why_bytes)
 {
     if (plan->row_count == MATRIX_ROWS_MAX) {
-        snprintf(why, why_bytes, "more than %d rows", MATRIX_ROWS_MAX);
+        snprintf(why, why_bytes, "more than %u rows", MATRIX_ROWS_MAX);
         return false;
     }
     struct matrix_row *added = &plan->rows[plan->row_count];
