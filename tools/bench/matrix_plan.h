@@ -2,7 +2,7 @@
 #pragma once
 #include "tools/bench/bench.h"
 
-#define MATRIX_ROWS_MAX     128
+#define MATRIX_ROWS_MAX     128u
 #define MATRIX_PROVIDER_MAX 32 /* bytes of its name, the NUL included */
 #define MATRIX_SETTINGS_MAX 16
 
@@ -41,3 +41,6 @@ struct matrix_plan {
 /* Expand the lists into rows. False with a sentence in `why`: an unknown word, one twice, nothing at all, or what this
  * arrangement of hosts cannot have. */
 bool matrix_plan_expand(struct matrix_plan *plan, char *why, size_t why_bytes);
+
+/* Read the command line and expand the plan. -1: go on; else the exit code. In matrix_options.c. */
+int matrix_options_read(struct matrix_plan *plan, int argc, char **argv);
