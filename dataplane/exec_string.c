@@ -122,6 +122,18 @@ set_change(void *context, struct store_member *member, const struct record *old,
     return STORE_PUBLISH;
 }
 
+static void
+set_answer_old(struct reply *reply, const struct set *set)
+{
+    if (set->is_wrong_type) {
+        reply_error(reply, ERROR_WRONGTYPE);
+    } else if (set->old != NULL) {
+        reply_bulk(reply, record_value(set->old));
+    } else {
+        reply_nil(reply);
+    }
+}
+
 enum exec_result
 exec_set(struct exec *exec)
 {
@@ -155,14 +167,8 @@ exec_set(struct exec *exec)
         stream_out_unpromise(out);
         return exec_not_done(exec, status);
     }
-    if (set.is_wrong_type) {
-        reply_error(exec->reply, ERROR_WRONGTYPE);
-    } else if (set.flags & SET_GET) {
-        if (set.old != NULL) {
-            reply_bulk(exec->reply, record_value(set.old));
-        } else {
-            reply_nil(exec->reply);
-        }
+    if (set.flags & SET_GET) {
+        set_answer_old(exec->reply, &set);
         stream_out_unpromise(out);
     } else if (set.is_set) {
         reply_ok(exec->reply);

@@ -178,6 +178,7 @@ stream_out_fini(struct stream_out *out)
         chunk_give(out, chunk);
         chunk = next;
     }
+    assert(!out->hoards); /* nobody else could ever have it */
     out->first = out->last = NULL;
     out->acknowledged = out->sent = end;
     sink_stand_nowhere(out, end);

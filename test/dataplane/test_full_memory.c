@@ -368,6 +368,24 @@ the_old_value_of_a_set_waits_for_memory_before_it_is_replaced(void)
 }
 
 static void
+a_set_that_answers_without_the_hoard_leaves_it_to_others(void)
+{
+    put("*4\r\n$4\r\nHSET\r\n$1\r\nh\r\n$1\r\nf", 5);
+    starve();
+    starving = false; /* the reply finds ordinary memory: no block that goes back gives the hoard back, too */
+    short_of_memory = true;
+    struct client *client = client_open(false);
+    const char *const lines[] = { "SET h v GET\r\n", "SET absent v XX GET\r\n", "SET a v GET\r\n" };
+    for (uint32_t i = 0; i < ARRAY_COUNT(lines); i++) {
+        client_ask(client, lines[i]);
+        CU_ASSERT_TRUE(client->out_bytes > 0);
+        CU_ASSERT_EQUAL(load_relaxed(&dataplane->hoard.reply.holder), 0);
+    }
+    short_of_memory = false;
+    feed();
+}
+
+static void
 who_never_reads_a_large_reply_is_closed_when_another_wants_one(void)
 {
     put_string('a', LIMIT_VALUE_BYTES);
@@ -598,6 +616,7 @@ main(void)
     CU_ADD_TEST(suite, small_requests_are_answered_and_only_what_shrinks_takes_the_stores_reserve);
     CU_ADD_TEST(suite, a_reply_of_any_size_up_to_the_limit_is_given_whole);
     CU_ADD_TEST(suite, the_old_value_of_a_set_waits_for_memory_before_it_is_replaced);
+    CU_ADD_TEST(suite, a_set_that_answers_without_the_hoard_leaves_it_to_others);
     CU_ADD_TEST(suite, who_never_reads_a_large_reply_is_closed_when_another_wants_one);
     CU_ADD_TEST(suite, those_that_never_read_small_replies_do_not_keep_a_reader_waiting);
     CU_ADD_TEST(suite, every_request_of_a_pipeline_is_answered);
