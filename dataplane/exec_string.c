@@ -94,17 +94,33 @@ struct set {
     struct slice key, value;
     uint32_t flags;
     int64_t expires_at_ms, now_ms;
-    const struct record *old; /* the version that the last run saw */
-    bool is_set, is_wrong_type;
+    struct reply *reply; /* with GET: of the old value, before there is a new one */
+    bool is_set;
 };
+
+/* What was set cannot be set again because its reply found no memory: so the reply comes first. False: nothing is to be
+ * set. */
+static bool
+set_answer_old(const struct set *set, const struct record *old)
+{
+    bool is_string = old == NULL || record_type(old) == RECORD_STRING;
+    reply_restart(set->reply);
+    if (!is_string) {
+        reply_error(set->reply, ERROR_WRONGTYPE);
+    } else if (old != NULL) {
+        reply_bulk(set->reply, record_value(old));
+    } else {
+        reply_nil(set->reply);
+    }
+    return is_string && !set->reply->sink->failed;
+}
 
 static enum store_change
 set_change(void *context, struct store_member *member, const struct record *old, struct record **fresh)
 {
     struct set *set = context;
-    set->old = old;
-    set->is_wrong_type = (set->flags & SET_GET) && old != NULL && record_type(old) != RECORD_STRING;
-    set->is_set = !set->is_wrong_type && !((set->flags & SET_NX) && old != NULL) && !((set->flags & SET_XX) && !old);
+    bool answered = !(set->flags & SET_GET) || set_answer_old(set, old);
+    set->is_set = answered && !((set->flags & SET_NX) && old != NULL) && !((set->flags & SET_XX) && !old);
     if (!set->is_set) {
         return STORE_KEEP;
     }
@@ -122,25 +138,13 @@ set_change(void *context, struct store_member *member, const struct record *old,
     return STORE_PUBLISH;
 }
 
-static void
-set_answer_old(struct reply *reply, const struct set *set)
-{
-    if (set->is_wrong_type) {
-        reply_error(reply, ERROR_WRONGTYPE);
-    } else if (set->old != NULL) {
-        reply_bulk(reply, record_value(set->old));
-    } else {
-        reply_nil(reply);
-    }
-}
-
 enum exec_result
 exec_set(struct exec *exec)
 {
     struct exec_key key;
     char scratch[ARG_TEXT_BYTES];
     uint32_t expiry_index = 0;
-    struct set set = { .expires_at_ms = RECORD_NO_EXPIRY, .now_ms = exec->now_ms };
+    struct set set = { .reply = exec->reply, .expires_at_ms = RECORD_NO_EXPIRY, .now_ms = exec->now_ms };
     if (!exec_take_key(exec, &key)) {
         return EXEC_DONE;
     }
@@ -158,19 +162,15 @@ exec_set(struct exec *exec)
         return EXEC_DONE;
     }
 
-    struct stream_out *out = &exec->session->out;
-    if ((set.flags & SET_GET) && !stream_out_promise(out, LIMIT_VALUE_BYTES)) {
-        return EXEC_RETRY; /* what was set cannot be set again because its reply found no memory */
-    }
     enum store_status status = store_update(exec->store, key.bytes, key.hash, set_change, &set);
     if (UNLIKELY(status != STORE_OK)) {
-        stream_out_unpromise(out);
+        reply_restart(exec->reply);
         return exec_not_done(exec, status);
     }
     if (set.flags & SET_GET) {
-        set_answer_old(exec->reply, &set);
-        stream_out_unpromise(out);
-    } else if (set.is_set) {
+        return exec->reply->sink->failed && exec->session->out.starved ? EXEC_RETRY : EXEC_DONE;
+    }
+    if (set.is_set) {
         reply_ok(exec->reply);
     } else {
         reply_nil(exec->reply);

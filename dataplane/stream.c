@@ -190,22 +190,6 @@ chunk_used(const struct stream_out *out, const struct stream_chunk *chunk)
     return chunk == out->last ? (uint32_t)(out->sink.at - out->sink.chunk) : chunk->used;
 }
 
-bool
-stream_out_promise(struct stream_out *out, size_t bytes)
-{
-    if (out->reserve == NULL || !memory_is_short(out->memory)) {
-        return true;
-    }
-    /* one block more for what of the first is in use, one for the reply's framing */
-    return hoard_claim(out) && out->hoard_left >= bytes / (STREAM_BLOCK_BYTES - sizeof(struct stream_chunk)) + 2;
-}
-
-void
-stream_out_unpromise(struct stream_out *out)
-{
-    kept_settle(out);
-}
-
 uint32_t
 stream_out_pieces(const struct stream_out *out, uint64_t from, struct iovec *pieces, uint32_t max, size_t *bytes)
 {

@@ -67,10 +67,6 @@ stream_out_unsent(const struct stream_out *out)
 {
     return stream_out_end(out) - out->sent;
 }
-/* A reply to what must not be done twice: `bytes` of it will find memory, although memory is full. False: not at this
- * moment. Follow with stream_out_unpromise(), when the reply is written or is not to come. */
-bool stream_out_promise(struct stream_out *out, size_t bytes);
-void stream_out_unpromise(struct stream_out *out);
 /* Up to `max` pieces of the bytes from stream offset `from` (>= acknowledged); returns pieces, their sum in *bytes. */
 struct iovec;
 uint32_t stream_out_pieces(const struct stream_out *out, uint64_t from, struct iovec *pieces, uint32_t max,

@@ -445,12 +445,6 @@ memory_refusal(const struct memory_cache *cache)
 }
 
 bool
-memory_is_short(const struct memory_cache *cache)
-{
-    return load_relaxed(&cache->memory->pressure);
-}
-
-bool
 memory_over_limit(const struct memory *memory)
 {
     return load_relaxed(&memory->over_limit);

@@ -49,8 +49,6 @@ enum memory_refusal memory_refusal(const struct memory_cache *cache);
 /* What a block of `bytes` really occupies. */
 size_t memory_class_bytes(size_t bytes);
 
-/* Pages are all taken, or nearly: a take may find none. One relaxed load; as fresh as the last memory_manage(). */
-bool memory_is_short(const struct memory_cache *cache);
 /* At or above the limit: commands flagged DENYOOM are refused. One relaxed load; as fresh as the last memory_manage().
  * The cap itself does not depend on it: no page beyond the limit is ever taken. */
 bool memory_over_limit(const struct memory *memory);
