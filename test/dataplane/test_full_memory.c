@@ -386,6 +386,45 @@ who_never_reads_a_large_reply_is_closed_when_another_wants_one(void)
 }
 
 static void
+who_reads_a_large_reply_byte_by_byte_does_not_have_it_for_ever(void)
+{
+    put_string('a', LIMIT_VALUE_BYTES);
+    starve();
+    struct client *slow = client_open(true), *other = client_open(false);
+    client_ask(slow, "GET a\r\n");
+    client_ask(other, "GET a\r\n");
+    for (int64_t begun_ms = lcore->now_ms; lcore->now_ms - begun_ms < SESSION_STUCK_MS + 500;) {
+        stream_out_acknowledge(&slow->session->out, slow->session->out.acknowledged + 1);
+        turn(TURNS);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(slow->session); /* it moves */
+    }
+    CU_ASSERT_EQUAL(other->out_bytes, 0);
+    slow->session->reply_hold.since_ms -= SESSION_HOLD_MS;
+    slow->session->reply_hold.moved_ms = lcore->now_ms;
+    turn_for_ms(SESSION_STUCK_MS / 2);
+    CU_ASSERT_PTR_NULL(slow->session);
+    CU_ASSERT_EQUAL(other->out_bytes, LIMIT_VALUE_BYTES + 12);
+    feed();
+}
+
+static void
+nobody_keeps_a_hoard_that_has_nothing_for_him(void)
+{
+    starve();
+    struct client *client = client_open(false);
+    uint32_t own = lcore->reserve.count, hoarded = dataplane->hoard.count;
+    lcore->reserve.count = dataplane->hoard.count = 0;
+    client_ask(client, "PING\r\n");
+    CU_ASSERT_EQUAL(client->out_bytes, 0);
+    CU_ASSERT_EQUAL(load_relaxed(&dataplane->hoard.reply.holder), 0);
+    lcore->reserve.count = own;
+    dataplane->hoard.count = hoarded;
+    turn(TURNS);
+    CU_ASSERT_TRUE(client_got(client, "+PONG\r\n"));
+    feed();
+}
+
+static void
 those_that_never_read_small_replies_do_not_keep_a_reader_waiting(void)
 {
     starve();
@@ -593,6 +632,8 @@ main(void)
     CU_ADD_TEST(suite, a_reply_of_any_size_up_to_the_limit_is_given_whole);
     CU_ADD_TEST(suite, the_old_value_of_a_set_finds_memory_before_it_is_replaced);
     CU_ADD_TEST(suite, who_never_reads_a_large_reply_is_closed_when_another_wants_one);
+    CU_ADD_TEST(suite, who_reads_a_large_reply_byte_by_byte_does_not_have_it_for_ever);
+    CU_ADD_TEST(suite, nobody_keeps_a_hoard_that_has_nothing_for_him);
     CU_ADD_TEST(suite, those_that_never_read_small_replies_do_not_keep_a_reader_waiting);
     CU_ADD_TEST(suite, every_request_of_a_pipeline_is_answered);
     CU_ADD_TEST(suite, a_large_request_is_read_one_at_a_time_and_who_does_not_finish_one_goes);
