@@ -1,7 +1,7 @@
 #include "dataplane/stream_reserve.h"
 
-#define FILL_BLOCKS 8  /* a call */
-#define FILL_RESTS  64 /* calls left out when memory has nothing: each look at full memory asks others to make room */
+#define FILL_BLOCKS 64 /* a call: 10 us; clients may fill all memory within 50 ms of the start */
+#define FILL_RESTS  64 /* calls left out when memory is full: each look at full memory asks others to make room */
 
 void
 stream_reserve_init(struct stream_reserve *reserve, struct memory_cache *memory, struct stream_hoard *hoard,
@@ -84,7 +84,8 @@ stream_reserve_fill(struct stream_reserve *reserve)
     if (UNLIKELY(reserve->rest > 0)) {
         reserve->rest--;
     } else if (!fill_own(reserve) || !(reserve->hoard_complete || fill_hoard(reserve))) {
-        reserve->rest = FILL_RESTS;
+        bool full = memory_refusal(reserve->memory) == MEMORY_AT_LIMIT; /* else pages are on their way */
+        reserve->rest = full ? FILL_RESTS : 0;
     }
 }
 

@@ -30,6 +30,7 @@ static struct client clients[CLIENTS];
 /* ---- memory that is full at the moment that a test wants ---- */
 
 static bool starving;
+static enum memory_refusal refusal = MEMORY_AT_LIMIT;
 static uint64_t reserve_takes;
 void *__real_memory_take(struct memory_cache *cache, size_t bytes);
 void *__wrap_memory_take(struct memory_cache *cache, size_t bytes);
@@ -53,7 +54,7 @@ __wrap_memory_take_reserve(struct memory_cache *cache, size_t bytes)
 enum memory_refusal
 __wrap_memory_refusal(const struct memory_cache *cache)
 {
-    return MEMORY_AT_LIMIT;
+    return refusal;
 }
 
 /* ---- the rig ---- */
@@ -283,6 +284,32 @@ feed(void)
 }
 
 /* ---- tests ---- */
+
+static void
+all_is_kept_within_a_few_ticks_of_the_start(void)
+{
+    static struct stream_hoard hoard;
+    struct stream_reserve reserve;
+    stream_reserve_init(&reserve, lcore->memory, &hoard, MIB);
+    starving = true;
+    refusal = MEMORY_NO_PAGE;
+    stream_reserve_fill(&reserve); /* pages are on their way: it asks again */
+    starving = false;
+    refusal = MEMORY_AT_LIMIT;
+    for (uint32_t ticks = 0; ticks < 6; ticks++) {
+        turn(TURNS); /* pages come */
+        stream_reserve_fill(&reserve);
+    }
+    CU_ASSERT_EQUAL(reserve.count, reserve.target);
+    CU_ASSERT_EQUAL(reserve.door_count, reserve.doors_target);
+    CU_ASSERT_EQUAL(hoard.count, STREAM_HOARD_BLOCKS);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(hoard.page);
+    stream_reserve_fini(&reserve);
+    while (hoard.count > 0) {
+        memory_give(lcore->memory, hoard.blocks[--hoard.count], STREAM_BLOCK_BYTES);
+    }
+    memory_give(lcore->memory, hoard.page, STREAM_PAGE_BYTES);
+}
 
 static void
 small_requests_are_answered_and_only_what_shrinks_takes_the_stores_reserve(void)
@@ -628,6 +655,7 @@ main(void)
 {
     CU_initialize_registry();
     CU_pSuite suite = CU_add_suite("full memory", rig_open, rig_close);
+    CU_ADD_TEST(suite, all_is_kept_within_a_few_ticks_of_the_start);
     CU_ADD_TEST(suite, small_requests_are_answered_and_only_what_shrinks_takes_the_stores_reserve);
     CU_ADD_TEST(suite, a_reply_of_any_size_up_to_the_limit_is_given_whole);
     CU_ADD_TEST(suite, the_old_value_of_a_set_finds_memory_before_it_is_replaced);
