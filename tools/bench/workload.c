@@ -84,18 +84,17 @@ sizes_read(struct workload *workload, const char *list)
     return workload->size_count > 0 || complain("--sizes", "no sizes");
 }
 
-/* redis-benchmark's __rand_int__ is our __key__. The text lives as long as the program. */
-static const char *
-word_translate(const char *word)
+/* redis-benchmark's __rand_int__ is our __key__, which is shorter: written over it. */
+static void
+word_translate(char *word)
 {
-    const char *at = strstr(word, "__rand_int__");
-    if (at == NULL) {
-        return word;
+    static const char theirs[] = "__rand_int__", ours[] = "__key__";
+    while ((word = strstr(word, theirs)) != NULL) {
+        char *rest = word + sizeof(theirs) - 1;
+        memcpy(word, ours, sizeof(ours) - 1);
+        word += sizeof(ours) - 1;
+        memmove(word, rest, strlen(rest) + 1);
     }
-    char *translated = malloc(strlen(word) + 1);
-    CHECK(translated != NULL);
-    sprintf(translated, "%.*s__key__%s", (int)(at - word), word, at + strlen("__rand_int__"));
-    return word_translate(translated);
 }
 
 void
@@ -158,7 +157,8 @@ workload_command(struct workload *workload, int count, char **words)
         *letter = isalnum((unsigned char)*letter) ? *letter : '_'; /* it becomes part of a log's name */
     }
     for (int i = 0; i < count; i++) {
-        op->words[i] = word_translate(words[i]);
+        word_translate(words[i]);
+        op->words[i] = words[i];
     }
     workload->test_count = 1;
     workload->mix = false;

@@ -55,7 +55,8 @@ struct workload {
 void workload_init(struct workload *workload, const char *tests);
 /* 1: taken; 0: not one of ours; -1: a bad value, complained. */
 int workload_option(struct workload *workload, int option, const char *value);
-/* The words behind the options: one test of the user's own. */
+/* The words behind the options: one test of the user's own. They are borrowed, and __rand_int__ becomes __key__ there.
+ */
 bool workload_command(struct workload *workload, int count, char **words);
 /* After the last option. False: complained. */
 bool workload_finish(struct workload *workload);
