@@ -123,7 +123,9 @@ cell_take(struct csv *csv, struct reader *reader, bool *last)
             return NULL;
         }
     } else {
-        reader->at += strcspn(cell, ",\"\r\n");
+        while (reader->at < reader->end && memchr(",\"\r\n", *reader->at, 4) == NULL) {
+            reader->at++;
+        }
     }
     char stop = *reader->at;
     bool carriage = stop == '\r' && reader->at[1] == '\n';
