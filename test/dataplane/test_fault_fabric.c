@@ -41,7 +41,8 @@ struct ask {
 struct tester {
     struct fabric_end end;
     uint32_t index;
-    bool forgets; /* what the server had not taken when it resumes */
+    bool forgets;    /* what the server had not taken when it resumes */
+    bool only_reads; /* and never asks for progress alone, as a client that spins */
     bool was_killed, fresh;
     struct ask asks[QUEUE];
     uint64_t asked, answered; /* counts; asks[] holds those between */
@@ -377,7 +378,8 @@ tester_step(struct run *run, struct tester *tester)
             ask(run, tester);
         }
     }
-    if (draw(run, 3) != 0) {
+    bool reads = draw(run, 3) != 0;
+    if (reads || tester->only_reads) {
         size_t room = 1 + draw(run, 700);
         size_t got = fabric_end_read(&tester->end, tester->in + tester->in_bytes,
                                      MIN(room, sizeof(tester->in) - tester->in_bytes), rig.now_us);
@@ -490,6 +492,7 @@ run_seed(struct run *run, uint64_t seed, enum plant plant, bool verbose)
         struct tester *tester = &run->testers[i];
         tester->index = i;
         tester->left = REQUESTS;
+        tester->only_reads = i % 2 == 1;
         tester->forgets = plant != PLANT_TWICE && draw(run, 2) == 0;
         rig_end_open(&rig, &tester->end, seed % 2 == 0 ? ENDPOINT_SEND_AUTO : ENDPOINT_SEND_SEND);
         if (!rig_attach(&rig, &tester->end, "resp2")) {

@@ -269,6 +269,42 @@ a_goodbye_that_overtakes_the_last_reply_loses_nothing(void)
     close_port();
 }
 
+/* Frames come in any order: a client that only reads goes on while it holds some and lacks the one before. */
+static void
+a_reply_whose_frames_overtake_each_other_is_read_whole(void)
+{
+    static const char get[] = "*2\r\n$3\r\nGET\r\n$3\r\nbig\r\n";
+    char set[6100] = "*3\r\n$3\r\nSET\r\n$3\r\nbig\r\n$6000\r\n", got[6100];
+    struct fault_config config = calm();
+    struct fabric_end end;
+    uint32_t overtaken = 0;
+
+    config.delay = 500;
+    config.delay_steps = 8;
+    open_port(config);
+    attach(&end);
+    size_t head = strlen(set);
+    for (size_t i = 0; i < 6000; i++) {
+        set[head + i] = (char)('a' + i % 26);
+    }
+    memcpy(set + head + 6000, "\r\n", 3);
+    CU_ASSERT_TRUE(exchange(&end, set, "+OK\r\n"));
+    for (uint32_t round = 0; round < 20; round++) {
+        size_t have = 0, want = 7 + 6000 + 2;
+        fabric_end_write(&end, get, sizeof(get) - 1, rig.now_us);
+        for (uint32_t i = 0; i < LEASE_TURNS && have < want; i++) {
+            rig_turn(&rig);
+            have += fabric_end_read(&end, got + have, sizeof(got) - have, rig.now_us);
+            overtaken += end.stream.held_count > 0 && !fabric_end_has_bytes(&end);
+        }
+        CU_ASSERT_EQUAL(have, want);
+        CU_ASSERT_EQUAL(memcmp(got, set + head - 7, want), 0);
+    }
+    CU_ASSERT(overtaken > 0);
+    fabric_end_close(&end);
+    close_port();
+}
+
 static void
 fabric_detach_ends_the_session_of_whoever_knows_its_secret(void)
 {
@@ -408,6 +444,7 @@ main(void)
     CU_ADD_TEST(suite, the_server_says_goodbye);
     CU_ADD_TEST(suite, a_closing_session_does_not_wait_for_a_client_that_sleeps);
     CU_ADD_TEST(suite, a_goodbye_that_overtakes_the_last_reply_loses_nothing);
+    CU_ADD_TEST(suite, a_reply_whose_frames_overtake_each_other_is_read_whole);
     CU_ADD_TEST(suite, fabric_detach_ends_the_session_of_whoever_knows_its_secret);
     CU_ADD_TEST(suite, a_strangers_frames_are_counted_and_change_nothing);
     CU_ADD_TEST(suite, every_cut_and_every_flipped_byte_of_a_frame_is_survived);

@@ -420,7 +420,7 @@ fabric_end_read(struct fabric_end *end, void *data, size_t room, uint64_t now)
 {
     size_t copied = 0;
 
-    if (end->read_at == NULL && end->stream.held_count == 0) {
+    if (!fabric_end_has_bytes(end)) { /* frames that wait for the one before are none */
         fabric_end_progress(end, now);
     }
     while (copied < room && (end->read_at != NULL || read_begin(end))) {
