@@ -163,6 +163,42 @@ a_credit_set_live_holds_for_new_sessions_and_reaches_old_ones(void)
     close_port();
 }
 
+/* The provider says to try again, and while the client does, the server takes credit back. */
+static void
+a_credit_that_shrinks_while_a_frame_is_tried_again_is_kept(void)
+{
+    static const char ping[] = "*1\r\n$4\r\nPING\r\n";
+    struct fault_config config = calm();
+    uint8_t ack[ENVELOPE_BYTES];
+    uint32_t kept = 0;
+
+    config.storm = 500;
+    open_port(config);
+    for (uint32_t round = 0; round < 20; round++) {
+        struct fabric_end end;
+        attach(&end);
+        for (uint32_t i = 0; i < 3; i++) {
+            fabric_end_write(&end, ping, 14, rig.now_us);
+        }
+        struct envelope envelope = { .kind = ENVELOPE_ACK,
+                                     .credit = 1,
+                                     .wire_id = end.attachment.wire_id,
+                                     .incarnation = end.attachment.incarnation,
+                                     .acknowledged = 14 };
+        envelope_write(ack, &envelope);
+        fault_fabric_forge(rig.fabric, rig_port(&rig)->endpoint, end.endpoint, ack, sizeof(ack));
+        fault_fabric_step(rig.fabric);
+        fabric_end_write(&end, ping, 14, rig.now_us);
+        bool heard = end.stream.config.peer_credit == 1;
+        CU_ASSERT_EQUAL(end.stream.flight_count, heard ? 2 : 4);
+        kept += heard;
+        fabric_end_close(&end);
+        rig_turns(&rig, 20);
+    }
+    CU_ASSERT(kept > 0);
+    close_port();
+}
+
 static void
 an_sbe_stream_begins_with_its_magic_here_too(void)
 {
@@ -441,6 +477,7 @@ main(void)
     CU_ADD_TEST(suite, an_sbe_stream_begins_with_its_magic_here_too);
     CU_ADD_TEST(suite, small_frames_are_decoded_in_one_burst);
     CU_ADD_TEST(suite, a_credit_set_live_holds_for_new_sessions_and_reaches_old_ones);
+    CU_ADD_TEST(suite, a_credit_that_shrinks_while_a_frame_is_tried_again_is_kept);
     CU_ADD_TEST(suite, the_server_says_goodbye);
     CU_ADD_TEST(suite, a_closing_session_does_not_wait_for_a_client_that_sleeps);
     CU_ADD_TEST(suite, a_goodbye_that_overtakes_the_last_reply_loses_nothing);

@@ -326,8 +326,8 @@ send_frame(struct fabric_end *end, enum envelope_kind kind, uint32_t payload_byt
             break;
         }
         poll_events(end, now); /* nothing gets better without */
-        if (end->state != FABRIC_END_UP) {
-            return false;
+        if (end->state != FABRIC_END_UP || (kind == ENVELOPE_DATA && !frame_stream_may_send(&end->stream))) {
+            return false; /* what came took the session, or the credit */
         }
     }
     if (status == ENDPOINT_OK) {
