@@ -135,7 +135,8 @@ class Bench(unittest.TestCase):
 
     def matrix_start(self, *words):
         process = subprocess.Popen([server.BUILD / "sluice-bench", "matrix", "--out", str(self.out), *map(str, words)],
-                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.environment)
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=self.environment,
+                                   start_new_session=True)  # as from a terminal: not in init's session
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
@@ -270,13 +271,24 @@ class EndedEarly(Bench):
             file.write("kernel-tcp-resp,HGET,1")  # as if it had been writing
         self.go_on()
 
+    def server_pid(self, label):
+        return next(int(line.split()[2]) for line in (self.out / "logs" / f"{label}-server.log").read_text().splitlines()
+                    if line.startswith("sluice-matrix pid "))
+
+    def test_kill_while_the_server_is_stopped(self):
+        """As it is while a floor is measured. The kernel hangs up a group that nobody is left to continue."""
+        process = self.matrix_start(*self.words, "--providers", "")
+        self.rows_wait(process, 1)
+        os.kill(self.server_pid("kernel-tcp-resp"), signal.SIGSTOP)
+        process.kill()
+        process.wait()
+        self.assert_nothing_left()
+
     def test_a_server_that_dies(self):
         """The row fails and says so; the others are measured."""
         process = self.matrix_start(*self.words, "--wires", "resp,sbe", "--providers", "")
         self.rows_wait(process, 1)
-        pid = next(int(line.split()[2]) for line in (self.out / "logs" / "kernel-tcp-resp-server.log").read_text().splitlines()
-                   if line.startswith("sluice-matrix pid "))
-        os.kill(pid, signal.SIGKILL)
+        os.kill(self.server_pid("kernel-tcp-resp"), signal.SIGKILL)
         out, _ = process.communicate(timeout=WAIT_S)
         self.assertEqual(process.returncode, 1, out)
         self.assertIn("kernel-tcp-resp          failed: the server ended: it was ended by signal 9", out)

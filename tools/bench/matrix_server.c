@@ -9,7 +9,6 @@
 #include <jansson.h>
 #include <netdb.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -292,6 +291,7 @@ script_print(FILE *to, const struct matrix_plan *plan, const struct matrix_host 
              const char *device)
 {
     fprintf(to, "matrix() {\n"
+                "trap '' HUP\n" /* which the kernel sends when we end while the server is stopped */
                 "umask 077\n"
                 "dir=$(mktemp -d \"${TMPDIR:-/tmp}/sluice-matrix.XXXXXX\") || exit 1\n"
                 "cat >\"$dir/sluice.conf\" <<'SLUICE_MATRIX_END'\n");
