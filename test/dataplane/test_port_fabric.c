@@ -305,6 +305,27 @@ a_goodbye_that_overtakes_the_last_reply_loses_nothing(void)
     close_port();
 }
 
+static void
+a_client_says_where_its_session_stands(void)
+{
+    struct fabric_end end;
+    char text[256], want[256];
+
+    open_port(calm());
+    attach(&end);
+    fabric_end_write(&end, "*1\r\n$4\r\nPING\r\n", 14, rig.now_us);
+    fabric_end_describe(&end, rig.now_us + 7999, text, sizeof(text));
+    snprintf(want, sizeof(want),
+             "session %llu is up; unsent 0, unacknowledged 14 bytes in 1 frames, credit 14, free send slots 64; held 0 "
+             "frames, missing 0 bytes; heard 7 ms ago",
+             (unsigned long long)end.attachment.session);
+    CU_ASSERT_STRING_EQUAL(text, want);
+    fabric_end_describe(&end, rig.now_us, text, 10); /* a short room is kept */
+    CU_ASSERT_EQUAL(strlen(text), 9);
+    fabric_end_close(&end);
+    close_port();
+}
+
 /* Frames come in any order: a client that only reads goes on while it holds some and lacks the one before. */
 static void
 a_reply_whose_frames_overtake_each_other_is_read_whole(void)
@@ -481,6 +502,7 @@ main(void)
     CU_ADD_TEST(suite, the_server_says_goodbye);
     CU_ADD_TEST(suite, a_closing_session_does_not_wait_for_a_client_that_sleeps);
     CU_ADD_TEST(suite, a_goodbye_that_overtakes_the_last_reply_loses_nothing);
+    CU_ADD_TEST(suite, a_client_says_where_its_session_stands);
     CU_ADD_TEST(suite, a_reply_whose_frames_overtake_each_other_is_read_whole);
     CU_ADD_TEST(suite, fabric_detach_ends_the_session_of_whoever_knows_its_secret);
     CU_ADD_TEST(suite, a_strangers_frames_are_counted_and_change_nothing);

@@ -214,6 +214,16 @@ rail_receive(struct sweep_rail *rail, const struct sweep_transfer *transfer)
 
 /* ---- both ---- */
 
+static void
+rail_is_silent(struct sweep_rail *rail)
+{
+    char state[SWEEP_WHY_BYTES / 2];
+    client_state(rail->client, state, sizeof(state));
+    rail_fail(rail, SWEEP_BROKEN, "nothing moved for 10 s, %zu bytes into request %llu and %zu into reply %llu%s%s",
+              rail->sent, (unsigned long long)rail->send_chunk, rail->taken, (unsigned long long)rail->take_chunk,
+              state[0] != '\0' ? ": " : "", state);
+}
+
 enum sweep_status
 sweep_rail_run(struct sweep_rail *rail, const struct sweep_transfer *transfer, uint64_t first)
 {
@@ -237,7 +247,7 @@ sweep_rail_run(struct sweep_rail *rail, const struct sweep_transfer *transfer, u
             int64_t now = machine_now_ns();
             silent_since = silent_since == 0 ? now : silent_since;
             if (now - silent_since > SILENCE_NS) {
-                rail_fail(rail, SWEEP_BROKEN, "nothing moved for 10 s");
+                rail_is_silent(rail);
             }
         }
     }

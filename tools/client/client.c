@@ -176,6 +176,12 @@ client_describe(const struct client *client, char *text, size_t text_bytes)
     client->transport->ops->describe(client->transport, text, text_bytes);
 }
 
+void
+client_state(const struct client *client, char *text, size_t text_bytes)
+{
+    client->transport->ops->state(client->transport, text, text_bytes);
+}
+
 int
 client_fd(const struct client *client)
 {

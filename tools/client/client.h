@@ -83,6 +83,9 @@ void client_timeout(struct client *client, int timeout_ms);
 /* "tcp 127.0.0.1:6379", "fabric shm, ..." */
 void client_describe(const struct client *client, char *text, size_t text_bytes);
 
+/* Where its fabric session stands, one line without newline; "" for a socket. For whoever gives up waiting. */
+void client_state(const struct client *client, char *text, size_t text_bytes);
+
 /* ---- one at a time ---- */
 
 /* Send one request, words[0] being the command, and wait for its answer. Pushes that come first are kept for

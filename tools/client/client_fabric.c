@@ -322,6 +322,12 @@ fabric_describe(const struct transport *transport, char *text, size_t text_bytes
 }
 
 static void
+fabric_state(const struct transport *transport, char *text, size_t text_bytes)
+{
+    fabric_end_describe(&fabric_of((struct transport *)transport)->end, now_us(), text, text_bytes);
+}
+
+static void
 fabric_close(struct transport *transport)
 {
     struct transport_fabric *fabric = fabric_of(transport);
@@ -335,6 +341,7 @@ static const struct transport_ops fabric_ops = {
     .wait = fabric_wait,
     .fd = fabric_fd,
     .describe = fabric_describe,
+    .state = fabric_state,
     .close = fabric_close,
 };
 

@@ -355,7 +355,10 @@ client_call(struct client *client, const struct slice *words, uint32_t count, st
     for (;;) {
         status = wire_collect(client, reply, client->options.timeout_ms);
         if (status == CLIENT_TIMEOUT) {
-            return client_break(client, "no answer within %d ms", client->options.timeout_ms);
+            char state[CLIENT_WHY_BYTES / 2];
+            client_state(client, state, sizeof(state));
+            return client_break(client, "no answer within %d ms%s%s", client->options.timeout_ms,
+                                state[0] != '\0' ? ": " : "", state);
         }
         if (status != CLIENT_OK) {
             return status;

@@ -444,6 +444,23 @@ fabric_end_read(struct fabric_end *end, void *data, size_t room, uint64_t now)
 }
 
 void
+fabric_end_describe(const struct fabric_end *end, uint64_t now, char *text, size_t text_bytes)
+{
+    static const char *const states[] = { "idle", "up", "lost", "ended" };
+    const struct frame_stream *stream = &end->stream;
+
+    snprintf(text, text_bytes,
+             "session %llu is %s; unsent %llu, unacknowledged %llu bytes in %u frames, credit %u, free send slots %u; "
+             "held %u frames, missing %llu bytes; heard %llu ms ago",
+             (unsigned long long)end->attachment.session, states[end->state],
+             (unsigned long long)(end->out_end - stream->sent),
+             (unsigned long long)(stream->sent - stream->acknowledged), stream->flight_count,
+             stream->config.peer_credit, end->tx_free_count, stream->held_count,
+             (unsigned long long)(stream->known_end - stream->received),
+             (unsigned long long)(now - stream->heard_at) / 1000);
+}
+
+void
 fabric_end_close(struct fabric_end *end)
 {
     if (end->endpoint != NULL) {

@@ -89,4 +89,6 @@ size_t fabric_end_read(struct fabric_end *end, void *data, size_t room, uint64_t
 void fabric_end_progress(struct fabric_end *end, uint64_t now);
 /* Whether fabric_end_read() would find bytes without polling. */
 bool fabric_end_has_bytes(const struct fabric_end *end);
+/* State, credit, what is unsent, unacknowledged, held and silent: one line for people. */
+void fabric_end_describe(const struct fabric_end *end, uint64_t now, char *text, size_t text_bytes);
 size_t fabric_end_room(const struct fabric_end *end);

@@ -27,6 +27,8 @@ struct transport_ops {
     int (*fd)(const struct transport *transport);
     /* One line for people: "tcp 127.0.0.1:6379", "fabric shm, frames of 4096 bytes". */
     void (*describe)(const struct transport *transport, char *text, size_t text_bytes);
+    /* Where a transport stands that must be polled, for people who ask why nothing moves; "" otherwise. */
+    void (*state)(const struct transport *transport, char *text, size_t text_bytes);
     /* Say good-bye if that takes no more than a moment, and free everything. */
     void (*close)(struct transport *transport);
 };

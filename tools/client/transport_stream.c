@@ -83,6 +83,12 @@ stream_describe(const struct transport *transport, char *text, size_t text_bytes
 }
 
 static void
+stream_state(const struct transport *transport, char *text, size_t text_bytes)
+{
+    snprintf(text, text_bytes, "%s", ""); /* the kernel's to say: ss -tin */
+}
+
+static void
 stream_close(struct transport *transport)
 {
     struct transport_stream *stream = stream_of(transport);
@@ -96,6 +102,7 @@ static const struct transport_ops stream_ops = {
     .wait = stream_wait,
     .fd = stream_fd,
     .describe = stream_describe,
+    .state = stream_state,
     .close = stream_close,
 };
 
