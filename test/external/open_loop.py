@@ -226,6 +226,17 @@ def check_interrupt(server):
         expect(f"a killed server: {error}", (process.returncode, len(rows), rows[0]["verdict"], "ended early" in error),
                (1, 1, "broken", True))
         other.process = None
+    with Server() as other, tempfile.TemporaryDirectory() as folder:
+        words = ("throughput", "-p", other.port, "-t", "ping", "-c", 2, "--seconds", 600, "--out", folder)
+        process = subprocess.Popen([BENCH, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        time.sleep(0.6)
+        other.process.kill()
+        other.process.wait()
+        out, _ = process.communicate(timeout=TIMEOUT_S)
+        expect(f"a killed server is no row of throughput: {out}",
+               (process.returncode, table(folder, "throughput.csv"), ["throughput ping: " in row["error"] for row in table(folder, "unavailable.csv")]),
+               (1, [], [True]))
+        other.process = None
 
 
 def main():

@@ -338,7 +338,7 @@ case_finish(struct throughput *throughput, const struct load_case *load)
         double ratios[THROUGHPUT_RUNS_MAX];
         uint32_t runs = MIN(ours->runs, peer->runs), counted = 0;
         for (uint32_t run = 0; run < runs; run++) {
-            if (peer->rates[run] > 0) {
+            if (peer->rates[run] > 0 && !ours->broken && !peer->broken) {
                 ratios[counted++] = ours->rates[run] / peer->rates[run];
             }
         }

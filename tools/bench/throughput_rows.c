@@ -137,8 +137,8 @@ csv_print(const struct target *target, const struct load_case *load, const struc
               measured->replies);
     csv_cell_write(stdout, load->test);
     printf(",%.0f,%llu,%.3f,%llu,%llu,%.2f,%.2f,%.2f,", measured->rate, (unsigned long long)measured->replies,
-           measured->seconds, (unsigned long long)measured->misses, (unsigned long long)measured->errors, times->p50_us,
-           times->p99_us, times->max_us);
+           measured->seconds, (unsigned long long)measured->misses,
+           (unsigned long long)(measured->errors + measured->surprises), times->p50_us, times->p99_us, times->max_us);
     csv_cell_write(stdout, target->label);
     printf(",%u,%u,%s,%u,%llu,%s,%s,%s\n", load->connections, load->depth,
            target->lcores[0] != '\0' ? target->lcores : "not here", load->value_bytes, (unsigned long long)load->keys,
@@ -198,6 +198,12 @@ row_keep(struct targets *targets, const struct target *target, const struct load
 {
     const struct summary *times = &measured->times;
     char cpu[32], instructions[32];
+    if (measured->broken) { /* a rate of the moment before it broke is none */
+        char error[512];
+        snprintf(error, sizeof(error), "throughput %s: %s", load->test, measured->error);
+        targets_unavailable(targets, target->label, error);
+        return;
+    }
     FILE *file = targets_table(targets, CSV_FILE,
                                "label,test,connections,depth,lcores,value_bytes,keys,distribution,requests_per_second,"
                                "requests,seconds,misses,errors,p50_us,p99_us,max_us,server_cpu_ns,instructions");
@@ -213,7 +219,8 @@ row_keep(struct targets *targets, const struct target *target, const struct load
     fprintf(file, ",%u,%u,%s,%u,%llu,%s,%.0f,%llu,%.3f,%llu,%llu,%.2f,%.2f,%.2f,%s,%s\n", load->connections,
             load->depth, target->lcores[0] != '\0' ? target->lcores : "not here", load->value_bytes,
             (unsigned long long)load->keys, load->distribution, measured->rate, (unsigned long long)measured->replies,
-            measured->seconds, (unsigned long long)measured->misses, (unsigned long long)measured->errors,
-            times->p50_us, times->p99_us, times->max_us, cpu, instructions);
+            measured->seconds, (unsigned long long)measured->misses,
+            (unsigned long long)(measured->errors + measured->surprises), times->p50_us, times->p99_us, times->max_us,
+            cpu, instructions);
     targets_table_close(targets, file, CSV_FILE);
 }
