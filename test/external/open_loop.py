@@ -172,8 +172,7 @@ def check_peer(server):
         for row in rows:
             rates.setdefault(row["label"], []).append(row["intended_per_second"])
         expect(f"the same rates for both: {error}", (code, len(rates), len({tuple(tried) for tried in rates.values()})), (0, 2, 1))
-        states = [pathlib.Path(f"/proc/{one.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] for one in (server, other)]
-        expect("nobody stays stopped", "T" in states, False)
+        expect("nobody stays stopped", (is_stopped(server.process), is_stopped(other.process)), (False, False))
 
 
 def check_wrong(server):
@@ -207,6 +206,25 @@ def interrupted(words, after_s, sig=signal.SIGINT):
     process.send_signal(sig)
     out, error = process.communicate(timeout=TIMEOUT_S)
     return process.returncode, list(csv.DictReader(io.StringIO(out))), error
+
+
+def is_stopped(process):
+    return pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
+
+
+def check_stopped(server):
+    """Whatever ends a run, a server that was stopped for its peer's turn goes on, and what was measured is kept."""
+    with Server() as other, tempfile.TemporaryDirectory() as folder:
+        words = ("latency", "-p", server.port, "--pause", server.process.pid, "--only", "PING,GET", "--warmup", 0, "--samples", 20000,
+                 "--peer", f"other=127.0.0.1:{other.port}@{other.process.pid}")
+        for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            code, _, error = interrupted((*words, "--samples", "10m", "--csv"), 0.5, sig)
+            expect(f"{sig.name}: {error}", (code, is_stopped(server.process), is_stopped(other.process)), (130, False, False))
+        process = subprocess.Popen([BENCH, *map(str, words), "--out", folder], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        process.stdout.close()  # before the first row
+        expect("nobody reads", process.wait(TIMEOUT_S) in (1, 130), True)
+        expect("nobody reads: nobody stays stopped", (is_stopped(server.process), is_stopped(other.process)), (False, False))
+        expect("nobody reads: the folder has it", len(table(folder, "latency.csv")) >= 1, True)
 
 
 def check_interrupt(server):
@@ -247,7 +265,7 @@ def main():
         config.flush()
         with Server(config=config.name) as server:
             for check in (check_pause, check_transports, check_lists, check_popularity, check_accounts, check_peer, check_wrong,
-                          check_interrupt):
+                          check_stopped, check_interrupt):
                 if only in check.__name__:
                     begun = time.monotonic()
                     check(server)

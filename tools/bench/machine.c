@@ -156,12 +156,34 @@ interrupt_note(int number)
     }
 }
 
+/* Every line that nobody reads raises one: none of them is the second Ctrl-C. */
+static void
+pipe_note(int number)
+{
+    (void)number;
+    if (load_relaxed(&interrupts) == 0) {
+        add_relaxed(&interrupts, 1);
+    }
+}
+
+/* What was ignored stays so: nohup, and commands that look at their writes themselves. */
+static void
+signal_catch(int number, void (*handler)(int))
+{
+    struct sigaction before, action = { .sa_handler = handler };
+    if (sigaction(number, NULL, &before) == 0 && before.sa_handler != SIG_IGN) {
+        sigaction(number, &action, NULL);
+    }
+}
+
 void
 machine_interrupts_catch(void)
 {
     struct sigaction action = { .sa_handler = interrupt_note };
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
+    signal_catch(SIGHUP, interrupt_note);
+    signal_catch(SIGPIPE, pipe_note);
 }
 
 bool
