@@ -52,7 +52,7 @@ void machine_process_continue(pid_t pid);
 void machine_describe(char *text, size_t text_bytes);
 
 /* Ctrl-C: measuring stops at the next safe point and what was measured is printed; the second one ends the program.
- * SIGTERM, a terminal that closes (SIGHUP) and output that nobody reads any more (SIGPIPE) are taken alike: servers that
- * were stopped for their peers' turns go on. */
+ * SIGTERM, a terminal that closes (SIGHUP) and output that nobody reads any more (SIGPIPE) are taken alike: servers
+ * that were stopped for their peers' turns go on. */
 void machine_interrupts_catch(void);
 bool machine_interrupted(void);
