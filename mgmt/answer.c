@@ -133,7 +133,7 @@ answers_take(struct mgmt *mgmt, struct later *later)
     }
 }
 
-void
+bool
 answers_tick(struct mgmt *mgmt, int64_t now_ms)
 {
     struct answers *answers = &mgmt->answers;
@@ -150,4 +150,5 @@ answers_tick(struct mgmt *mgmt, int64_t now_ms)
         }
     }
     answer_clients_tick(mgmt, now_ms);
+    return answers->unsent != NULL || answers->jobs != NULL;
 }

@@ -24,8 +24,8 @@ void answers_close(struct answers *answers);
 void answers_take(struct mgmt *mgmt, struct later *later);
 /* Mail that belongs to the sessions gathered for a client list: MAIL_SESSIONS_LIST, MAIL_SESSION_KILL. */
 void answers_take_page(struct mgmt *mgmt, struct mail *mail);
-/* About every millisecond: what found a ring full. */
-void answers_tick(struct mgmt *mgmt, int64_t now_ms);
+/* What found a ring full, and jobs that go on. Returns whether it is wanted again within a millisecond. */
+bool answers_tick(struct mgmt *mgmt, int64_t now_ms);
 
 /* ---- for answer_*.c ---- */
 

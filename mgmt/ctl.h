@@ -43,5 +43,6 @@ void ctl_print_text(const json_t *result, struct text *out);
 
 /* One step of a walk over the keys that ctl_keys_big() began. True: there is more to do, at once. */
 bool ctl_keys_walk(struct mgmt *mgmt);
-/* Mail of a gathering that ctl_sessions() began comes through answers_take_page(); this is its clock. */
-void ctl_sessions_tick(int64_t now_ms);
+/* Mail of a gathering that ctl_sessions() began comes through answers_take_page(); this is its clock. Returns
+ * whether it is wanted again within a millisecond. */
+bool ctl_sessions_tick(int64_t now_ms);

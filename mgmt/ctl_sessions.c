@@ -175,11 +175,12 @@ ctl_sessions_kill(struct ctl_request *request)
     return CTL_LATER;
 }
 
-void
+bool
 ctl_sessions_tick(int64_t now_ms)
 {
     for (struct sessions_job *job = jobs, *next; job != NULL; job = next) {
         next = job->next; /* each step ends at most its own job */
         gather_tick(&job->gather, now_ms);
     }
+    return jobs != NULL;
 }

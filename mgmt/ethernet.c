@@ -174,7 +174,7 @@ capture_end(const char *why, bool failed)
              (unsigned long long)capture.packets, (unsigned long long)packets_dropped());
 }
 
-void
+bool
 ethernet_tick(struct mgmt *mgmt)
 {
     static uint8_t bytes[CAPTURE_SNAP_MAX];
@@ -182,7 +182,7 @@ ethernet_tick(struct mgmt *mgmt)
     bool good = true;
 
     if (capture.file == NULL) {
-        return;
+        return false;
     }
     for (int i = 0; i < CAPTURE_PER_TICK && good && capture.packets < capture.packets_max; i++) {
         if (!capture_take(port_ethernet_capture(capture.port), &record, bytes)) {
@@ -197,6 +197,7 @@ ethernet_tick(struct mgmt *mgmt)
     } else if (loop_now_ms() >= capture.end_ms) {
         capture_end("its time is over", false);
     }
+    return capture.file != NULL;
 }
 
 void

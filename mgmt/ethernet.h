@@ -8,7 +8,8 @@
 struct port *ethernet_find(const struct dataplane *dataplane);
 
 void ethernet_log_start(const struct mgmt *mgmt); /* once it is open */
-void ethernet_tick(struct mgmt *mgmt);            /* about every millisecond: what was captured is written */
+/* What was captured is written. Returns whether it is wanted again within a millisecond. */
+bool ethernet_tick(struct mgmt *mgmt);
 void ethernet_tick_second(struct mgmt *mgmt);
 void ethernet_close(struct mgmt *mgmt); /* ends a capture; before the data plane is closed */
 

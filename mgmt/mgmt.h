@@ -47,7 +47,6 @@ struct mgmt {
     uint64_t loops_seen[LIMIT_LCORES];
     uint32_t idle_ticks;
     int64_t ticked_ms, second_ms, watchdog_ms;
-    uint64_t activity;
 };
 
 /* Open everything, serve until told to stop, drain, close. Returns the program's exit status. */

@@ -205,13 +205,13 @@ streams_stop(struct streams *streams)
     streams->loop = NULL;
 }
 
-void
+bool
 streams_tick(struct streams *streams, int64_t now_ms)
 {
     memset(streams->posted, 0, sizeof(streams->posted));
     if (streams->held_fd >= 0) {
         if (!post_connection(streams, streams->held_fd, streams->held_flags)) {
-            return;
+            return true;
         }
         streams->held_fd = -1;
         watch_all(streams, streams->paused_until_ms == 0 ? EPOLLIN : 0);
@@ -220,4 +220,5 @@ streams_tick(struct streams *streams, int64_t now_ms)
         streams->paused_until_ms = 0;
         watch_all(streams, EPOLLIN);
     }
+    return false;
 }

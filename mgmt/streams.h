@@ -33,5 +33,5 @@ int streams_open(struct streams *streams, const struct settings *settings, const
 void streams_start(struct streams *streams, struct loop *loop, struct dataplane *dataplane);
 void streams_stop(struct streams *streams); /* no new connections; closes the listeners */
 
-/* About every millisecond. */
-void streams_tick(struct streams *streams, int64_t now_ms);
+/* Returns whether it is wanted again within a millisecond. */
+bool streams_tick(struct streams *streams, int64_t now_ms);

@@ -84,9 +84,12 @@ void memory_empty_end(struct memory *memory, bool futile);
 /* One bounded step of giving a member's free blocks back to their slabs; does nothing unless memory is short. */
 void memory_trim(struct memory_cache *cache);
 
-/* Management core, about every millisecond: populate up to the low-water mark; give back what is over it. Returns the
- * bytes populated now. May take milliseconds. */
+/* Management core: populate up to the low-water mark; give back what is over it. Returns the bytes populated now. May
+ * take milliseconds. */
 uint64_t memory_manage(struct memory *memory);
+/* Management core, after it: whether it is wanted again within a millisecond, because free pages come or go or memory
+ * nears its limit. Else a few hundredths of a second do: the low-water mark is there for that. */
+bool memory_moves(struct memory *memory);
 
 struct memory_stats {
     uint64_t reserve_bytes, limit_bytes;

@@ -21,6 +21,7 @@
 #define EXCESS_MARGIN       32  /* eviction begins this share of the cap below it */
 #define EXCESS_SHARE        256 /* share of the cap that goes in a call when pages are short, */
 #define EXCESS_PATIENCE     16  /* and so much less while emptying may bring some */
+#define NEAR_LIMIT          8   /* this share of the cap below it things can change within a millisecond */
 #define META_BYTES_A_PAGE   (sizeof(struct memory_page) + MEMORY_PAGE_SLABS * sizeof(struct memory_span))
 
 static uint64_t memory_populate(struct memory *memory, uint32_t most);
@@ -451,6 +452,18 @@ memory_manage(struct memory *memory)
         }
     }
     return populated;
+}
+
+bool
+memory_moves(struct memory *memory)
+{
+    uint32_t free_pages = load_relaxed(&memory->pages_free);
+    uint64_t misses = memory_misses(memory), cap = memory_cap(memory);
+    bool moves = free_pages != memory->moved_pages || misses != memory->moved_misses;
+
+    memory->moved_pages = free_pages;
+    memory->moved_misses = misses;
+    return moves || memory_used(memory) >= cap - cap / NEAR_LIMIT;
 }
 
 void

@@ -112,6 +112,8 @@ struct memory {
     bool evicting;
     uint32_t pages_target; /* what pages_limit comes down to after the limit was lowered */
     uint64_t misses_seen;
+    uint64_t moved_misses; /* memory_moves() */
+    uint32_t moved_pages;
     uint32_t *held;  /* per page, of marked ones: slabs that are on no stack although listed; see memory_empty_boot.c */
     bool *page_held; /* the same of the page itself */
     uint8_t *density; /* of each page, when pages were last chosen */

@@ -152,8 +152,8 @@ struct store_stats {
 /* Any thread; reads counters only; not one moment in time. */
 void store_stats(const struct store *store, struct store_stats *out);
 uint64_t store_keys(const struct store *store); /* DBSIZE: cheap sum of members' counters */
-/* Management core, about every millisecond: memory_manage() and the stalled member. */
-void store_manage(struct store *store);
+/* Management core: memory_manage() and the stalled member. Returns whether it is wanted again within a millisecond. */
+bool store_manage(struct store *store);
 /* memory.limit and memory.policy, live. Management core. What is above a lowered limit goes, by the policy; with
  * STORE_NOEVICTION nothing does, and writes are refused until commands have removed enough. */
 void store_set_limit(struct store *store, uint64_t limit_bytes);

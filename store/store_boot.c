@@ -271,7 +271,7 @@ store_set_policy(struct store *store, enum store_policy policy)
     store_relaxed(&store->evict.policy, (uint8_t)policy);
 }
 
-void
+bool
 store_manage(struct store *store)
 {
     uint64_t now_ms = monotonic_ms();
@@ -296,4 +296,5 @@ store_manage(struct store *store)
         sweep_manage(store, &stats, now_ms);
         store_empty_pages(store, now_ms);
     }
+    return memory_moves(store->memory) || load_relaxed(&store->sweep_move);
 }
