@@ -1,4 +1,5 @@
 /* main.c - sluiced: read the settings, then be the management core. */
+#include "config/cpu.h"
 #include "mgmt/doctor.h"
 #include "mgmt/mgmt.h"
 #include <getopt.h>
@@ -171,6 +172,7 @@ main(int argc, char **argv)
     struct arguments arguments = { .path = NULL };
     char why[SETTINGS_WHY_BYTES];
 
+    cpu_require("sluiced");
     mgmt.begun_ms = loop_now_ms();
     host_keep_standard_files();
     read_arguments(&arguments, argc, argv);

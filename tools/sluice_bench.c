@@ -1,4 +1,5 @@
 /* sluice_bench.c - load and latency. */
+#include "config/cpu.h"
 #include "tools/bench/bench.h"
 
 static const char usage[] = "Usage: sluice-bench COMMAND [OPTIONS]\n"
@@ -34,6 +35,7 @@ int
 main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
+    cpu_require("sluice-bench");
     for (size_t i = 0; i < ARRAY_COUNT(commands); i++) {
         if (strcmp(name, commands[i].name) == 0) {
             return commands[i].run(argc - 1, argv + 1);

@@ -1,5 +1,6 @@
 /* sluice_cli.c - a command-line client. */
 #include "tools/sluice_cli.h"
+#include "config/cpu.h"
 #include "config/sync.h"
 #include <errno.h>
 #include <math.h>
@@ -253,6 +254,7 @@ int
 main(int argc, char **argv)
 {
     struct cli cli = { 0 };
+    cpu_require("sluice-cli");
     int code = cli_options_parse(&cli.options, argc, argv);
     if (code >= 0) {
         return code;

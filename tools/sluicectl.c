@@ -1,6 +1,7 @@
 /* sluicectl.c - look at a running appliance, change what is live, end it: the command line, over its management socket.
  */
 #include "tools/sluicectl.h"
+#include "config/cpu.h"
 #include "config/settings.h"
 #include "config/units.h"
 #include "mgmt/ctl_wire.h"
@@ -482,6 +483,7 @@ main(int argc, char **argv)
                                .seconds = UINT64_MAX,
                                .packets = UINT64_MAX,
                                .snap = UINT64_MAX };
+    cpu_require("sluicectl");
     host_keep_standard_files();
     argc = join_values(argc, argv);
     uint32_t needs = read_options(&options, argc, argv);
