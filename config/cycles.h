@@ -22,6 +22,7 @@ cycles_now_ordered(void)
 
 #elif defined(__aarch64__)
 
+/* As above. The counter is no memory: DMB does not order it, and it may be read long before its turn. */
 static inline uint64_t
 cycles_now(void)
 {
@@ -30,6 +31,7 @@ cycles_now(void)
     return ticks;
 }
 
+/* As above: earlier loads complete (DSB), then what follows is fetched anew (ISB). */
 static inline uint64_t
 cycles_now_ordered(void)
 {

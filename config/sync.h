@@ -6,6 +6,10 @@
  *                   (FACTS.md)
  *   SYNC_SCHED      each name is a call of the deterministic scheduler in test/sched (sync_sched.h)
  *
+ * A name promises no more than C11 does: a store and a later load of another word are in order when fence_seq_cst() is
+ * between them, and only then. Not by store_release() before load_acquire(), which Arm orders for LDAR and not for
+ * LDAPR; not by a read-modify-write, which x86 makes a full fence. The scheduler reorders both.
+ *
  * Memory has one door too: after boot a block comes from memory_take() and goes to memory_give() or store_retire()
  * (store/memory.h); what maps or allocates otherwise is boot code, in files called *_boot.c. */
 #pragma once

@@ -32,9 +32,8 @@ cut_value(uint64_t word)
 static inline uint64_t
 cut_read_after(const struct cut *cut, uint64_t stamp)
 {
-    uint64_t zero = stamp >> 63;
-    __asm__("" : "+r"(zero));
-    return load_acquire(&(&cut->word)[zero]); /* pairs with the CAS in cut_decide() */
+    __asm__("" : "+r"(stamp)); /* or the compiler, which may know that stamps are below 2^62, leaves the shift out */
+    return load_acquire(&(&cut->word)[stamp >> 63]); /* pairs with the CAS in cut_decide() */
 }
 
 /* The decided word; chooses it when it is PENDING. Any thread. */

@@ -95,6 +95,32 @@ sb_full_fences(uint32_t index)
     buffering(index, full_fence);
 }
 
+/* Arm's STLR and LDAR keep their order, STLR and LDAPR do not: nobody may lean on it. */
+static void
+sb_release_acquire(uint32_t index)
+{
+    if (index == 0) {
+        store_release(&m->x, 1);
+        r[0] = load_acquire(&m->y);
+    } else {
+        store_release(&m->y, 1);
+        r[1] = load_acquire(&m->x);
+    }
+}
+
+/* A locked instruction is a full fence on x86, Arm's CASAL is one when it succeeds, C11's acq_rel is none. */
+static void
+sb_exchange(uint32_t index)
+{
+    if (index == 0) {
+        (void)exchange_acq_rel(&m->x, 1);
+        r[0] = load_acquire(&m->y);
+    } else {
+        (void)exchange_acq_rel(&m->y, 1);
+        r[1] = load_acquire(&m->x);
+    }
+}
+
 static void
 sb_one_full_fence(uint32_t index)
 {
@@ -375,6 +401,8 @@ struct litmus {
 static const struct litmus litmus_tests[] = {
     { "SB relaxed", 2, sb_relaxed, WANTED(0, 100, 1000, 1100) },
     { "SB release and acquire fences", 2, sb_weak_fences, WANTED(0, 100, 1000, 1100) },
+    { "SB release and acquire", 2, sb_release_acquire, WANTED(0, 100, 1000, 1100) },
+    { "SB exchanges", 2, sb_exchange, WANTED(0, 100, 1000, 1100) },
     { "SB one full fence", 2, sb_one_full_fence, WANTED(0, 100, 1000, 1100) },
     { "SB full fences", 2, sb_full_fences, WANTED(100, 1000, 1100) },
     { "MP relaxed", 2, mp_relaxed, WANTED(0, 100, 1000, 1100) },
