@@ -1,0 +1,24 @@
+#!/bin/sh
+# host.sh - on a host of this stack, as root: Sluice's package, and Amazon's EFA driver and libfabric, which Debian 12 lacks.
+#
+#     sudo sh host.sh sluice_0.1.0_arm64.deb
+#
+# 1.49.0 of the installer has the libfabric of the published table, 2.4.0amzn5.0.
+set -eu
+version=1.49.0
+package=$(realpath "$1")
+
+export DEBIAN_FRONTEND=noninteractive
+apt-get -q update
+# The driver is compiled for the kernel that runs.
+apt-get -q -y install --no-install-recommends "$package" "linux-headers-$(uname -r)" ca-certificates curl ethtool tmux
+
+cd "$(mktemp -d)"
+curl -fsSO "https://efa-installer.amazonaws.com/aws-efa-installer-$version.tar.gz"
+tar -xf "aws-efa-installer-$version.tar.gz"
+(cd aws-efa-installer && ./efa_installer.sh -y)
+
+# Before Debian's own libfabric, also for servers that are started by ssh.
+echo /opt/amazon/efa/lib >/etc/ld.so.conf.d/000-efa.conf
+ldconfig
+sluice-bench machine
