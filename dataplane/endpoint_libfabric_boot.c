@@ -352,6 +352,11 @@ start(struct endpoint *endpoint, uint32_t rx_post, char *why, size_t why_bytes)
 
     promise_short_messages(endpoint);
     int rc = fi_enable(endpoint->ep);
+    if (rc == -FI_EBUSY) {
+        /* shm names its memory after our pid. What a killed process of that pid left counts as in use, because "its"
+         * process lives, and is removed with this answer (prov/shm/src/smr_util.c): the name is free now. */
+        rc = fi_enable(endpoint->ep);
+    }
     if (rc != 0) {
         return refuse(info->provider, "fi_enable", rc, why, why_bytes);
     }

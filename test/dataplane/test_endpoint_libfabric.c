@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <time.h>
+#include <unistd.h>
 
 static const struct endpoint_ops *ops;
 static char why[512];
@@ -331,6 +332,29 @@ start_up(void)
     return ops == NULL;
 }
 
+/* Nobody removes what SIGKILL leaves in /dev/shm, and pids come again; that of a container's first process always. */
+static void
+memory_that_a_killed_process_of_the_same_pid_left_is_no_obstacle(void)
+{
+    struct endpoint_info info;
+    struct endpoint *dead = must_open(0, 0);
+    char path[128], next[128], command[320];
+    uint32_t pid, domain, index;
+    ops->info(dead, &info);
+    CU_ASSERT_EQUAL_FATAL(sscanf((const char *)info.address, "fi_shm://%u:%u:%u", &pid, &domain, &index), 3);
+    snprintf(path, sizeof(path), "/dev/shm/%u:%u:%u", pid, domain, index);
+    snprintf(next, sizeof(next), "/dev/shm/%u:%u:%u", pid, domain, index + 1); /* of the endpoint after this one */
+    snprintf(command, sizeof(command), "cp --sparse=always %s %s", path, next);
+    CU_ASSERT_EQUAL_FATAL(system(command), 0);
+    ops->close(dead);
+
+    struct endpoint *endpoint = must_open(0, 0);
+    ops->info(endpoint, &info);
+    CU_ASSERT_STRING_EQUAL((const char *)info.address + strlen("fi_shm://"), next + strlen("/dev/shm/"));
+    ops->close(endpoint);
+    CU_ASSERT_NOT_EQUAL(access(next, F_OK), 0);
+}
+
 int
 main(void)
 {
@@ -338,6 +362,7 @@ main(void)
     CU_initialize_registry();
     CU_pSuite suite = CU_add_suite("endpoint_libfabric", start_up, NULL);
     CU_ADD_TEST(suite, a_provider_that_is_not_there_is_refused_by_name);
+    CU_ADD_TEST(suite, memory_that_a_killed_process_of_the_same_pid_left_is_no_obstacle);
     CU_ADD_TEST(suite, sizes_that_the_provider_cannot_have_are_refused);
     CU_ADD_TEST(suite, opening_leaves_signals_and_affinity_as_they_were);
     CU_ADD_TEST(suite, bytes_that_are_no_address_are_refused);
