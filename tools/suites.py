@@ -283,6 +283,7 @@ def main():
     budgets_check(suites)
     chosen = suites_choose(suites, options.suite)
     if options.list:
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # its reader may have seen enough
         for suite in chosen:
             print(f"{suite.name:<28} {suite.budget_s:5d} s  {suite.when:<5} {suite.command}")
         print(f"{'with the builds':<28} {budgets_sum(chosen):5d} s")
