@@ -258,6 +258,23 @@ def code_of(path, text):
             yield number, line.strip()
 
 
+def blocks(path, text):
+    """(line, script) of a page's indented blocks; of README.md only the page that is a walk-through, others are no shell."""
+    start = 0
+    if path.parent.name != "deploy" and path.parent.parent.name != "deploy":
+        start = text.index("## On hpc7g\n")
+        text = text[:text.index("\n## ", start + 1)]
+    for match in re.finditer(r"(?m)(?:^    .*\n)+", text + "\n"):
+        if match.start() >= start:
+            yield text.count("\n", 0, match.start()) + 1, re.sub(r"(?m)^    ", "", match[0])
+
+
+@functools.lru_cache(maxsize=None)
+def shell_complaint(script):
+    done = subprocess.run(["bash", "-n"], input=script, capture_output=True, text=True, timeout=20, check=False)
+    return "" if done.returncode == 0 and not done.stderr else done.stderr.strip().splitlines()[0]
+
+
 def places(root):
     """The files whose words are checked."""
     deploy = root / "config/deploy"
@@ -279,6 +296,9 @@ def check(root):
                     findings.append(f"{where}:{number}: {wrong}")
             findings += [f"{where}:{number}: {wrong}" for wrong in tools_check(code)]
             findings += [f"{where}:{number}: {wrong}" for wrong in beside_check(root, path, code)]
+        if path.suffix == ".md":
+            wrong = [(number, shell_complaint(script)) for number, script in blocks(path, text)]
+            findings += [f"{where}:{number}: not shell: {complaint}" for number, complaint in wrong if complaint]
         findings += words_check(root, where, text)
         findings += [f"{where}: no file {name}" for name in re.findall(r"\]\(([^)#:]+)\)", text) if not (path.parent / name).exists()]
     return findings

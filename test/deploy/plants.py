@@ -99,6 +99,8 @@ PLANTS = [
     ("README.md", "sluice-appliance apply --boot", "sluice-appliance apply --now", "no option --now"),
     ("README.md", "sluice-bench rank --operations table", "sluice-bench rank --operation table", "no option --operation"),
     ("README.md", "--set streams.port=7000", "--set streams.ports=7000", "streams.ports"),
+    ("README.md", 'rank --operations table\n', 'rank --operations "table\n', "not shell"),
+    (DEPLOY + "kubernetes/README.md", "digest=$(printf", "digest=$((printf", "not shell"),
     # files
     (DEPLOY + "README.md", "skypilot/README.md", "skypilot/READ.md", "no file skypilot/READ.md"),
     (DEPLOY + "ec2/README.md", "| host.sh |", "| `hosts.sh` |", "no file hosts.sh"),

@@ -13,14 +13,18 @@ sudo apt-get install -y --no-install-recommends ./sluice.deb ibverbs-providers o
 echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/sluice.conf >/dev/null
 
 # `sluice-bench matrix` starts its servers on rank 0 by ssh, with a key of this task alone.
-mkdir -p ~/.ssh && chmod 700 ~/.ssh
+mkdir -p ~/.ssh && chmod 700 ~/.ssh && touch ~/.ssh/config ~/.ssh/authorized_keys
 install -m 600 key ~/.ssh/sluice-matrix
-grep -qxF "$(cat key.pub)" ~/.ssh/authorized_keys 2>/dev/null || cat key.pub >>~/.ssh/authorized_keys
-chmod 600 ~/.ssh/authorized_keys
+grep -qxF "$(cat key.pub)" ~/.ssh/authorized_keys || cat key.pub >>~/.ssh/authorized_keys
 cat >~/.ssh/config.sluice <<END
 Host $(hostname -I | cut -d. -f1).*
   Port $SSH_PORT
   IdentityFile ~/.ssh/sluice-matrix
   StrictHostKeyChecking accept-new
 END
-grep -qxF 'Include config.sluice' ~/.ssh/config 2>/dev/null || sed -i.sluice '1i Include config.sluice' ~/.ssh/config
+# At the top, because ssh takes the first value that it finds.
+if ! grep -qxF 'Include config.sluice' ~/.ssh/config; then
+    { echo 'Include config.sluice' && cat ~/.ssh/config; } >~/.ssh/config.new
+    mv ~/.ssh/config.new ~/.ssh/config
+fi
+chmod 600 ~/.ssh/config ~/.ssh/authorized_keys
