@@ -23,6 +23,10 @@ def main():
     parser.add_argument("--cfn-lint", action="store_true", help="its opinion too, where it is installed")
     options = parser.parse_args()
     root = options.root.resolve()
+    missing = [name for name in commands.PROGRAMS if not commands.program_path(name).exists()]
+    if missing:
+        print(f"not built: {', '.join(missing)}")
+        return 1
     findings = check(root)
     lint = samples.cfn_lint(root) if options.cfn_lint else []
     for finding in findings + (lint or []):

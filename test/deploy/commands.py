@@ -249,7 +249,7 @@ def code_of(path, text):
         for match in re.finditer(r"`([^`]+)`", prose):
             yield prose.count("\n", 0, match.start()) + 1, " ".join(match[1].split())
         return
-    script = path.suffix in (".sh", ".sbatch", "") or path.name == "Dockerfile"
+    script = path.suffix in (".sh", ".sbatch", ".in", "")
     for number, line in joined([re.sub(r"^(\s*)#( {4,})", r"\1#\2", line) for line in lines]):
         comment = re.match(r"\s*#\s{4,}(\S.*)", line)
         if comment:
@@ -279,8 +279,8 @@ def places(root):
     """The files whose words are checked."""
     deploy = root / "config/deploy"
     found = [root / "README.md", *sorted((root / "config").glob("*.conf"))]
-    for folder in [deploy, *(deploy / name for name in ("skypilot", "kubernetes", "parallelcluster", "ec2", "docker"))]:
-        found += [path for path in sorted(folder.glob("*")) if path.is_file()]
+    for folder in [deploy, *(deploy / name for name in ("skypilot", "kubernetes", "parallelcluster", "ec2", "docker", "systemd"))]:
+        found += [path for path in sorted(folder.glob("*")) if path.is_file() and "python" not in path.read_text()[:40]]
     return found
 
 
@@ -297,10 +297,11 @@ def check(root):
             findings += [f"{where}:{number}: {wrong}" for wrong in tools_check(code)]
             findings += [f"{where}:{number}: {wrong}" for wrong in beside_check(root, path, code)]
         if path.suffix == ".md":
+            links = re.findall(r"\]\(([^)#:]+)\)", text)
+            findings += [f"{where}: no file {name}" for name in links if not (path.parent / name).exists()]
             wrong = [(number, shell_complaint(script)) for number, script in blocks(path, text)]
             findings += [f"{where}:{number}: not shell: {complaint}" for number, complaint in wrong if complaint]
         findings += words_check(root, where, text)
-        findings += [f"{where}: no file {name}" for name in re.findall(r"\]\(([^)#:]+)\)", text) if not (path.parent / name).exists()]
     return findings
 
 

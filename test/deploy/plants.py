@@ -101,6 +101,7 @@ PLANTS = [
     ("README.md", "--set streams.port=7000", "--set streams.ports=7000", "streams.ports"),
     ("README.md", 'rank --operations table\n', 'rank --operations "table\n', "not shell"),
     (DEPLOY + "kubernetes/README.md", "digest=$(printf", "digest=$((printf", "not shell"),
+    (DEPLOY + "systemd/sluiced.service.in", "sluicectl config reload", "sluicectl config reread", "sluicectl config has no 'reread'"),
     # files
     (DEPLOY + "README.md", "skypilot/README.md", "skypilot/READ.md", "no file skypilot/READ.md"),
     (DEPLOY + "ec2/README.md", "| host.sh |", "| `hosts.sh` |", "no file hosts.sh"),

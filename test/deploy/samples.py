@@ -464,7 +464,7 @@ def template_page(root, template):
 def cfn_lint(root):
     """Another's opinion, where it is installed; None: it is not."""
     program = shutil.which("cfn-lint")
-    if program is None:
+    if program is None or subprocess.run([program, "--version"], capture_output=True, timeout=60, check=False).returncode != 0:
         return None
     done = subprocess.run([program, "--format", "parseable", "config/deploy/ec2/launch-template.yaml"], cwd=root, capture_output=True,
                           text=True, timeout=120, check=False)
