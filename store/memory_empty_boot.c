@@ -104,9 +104,8 @@ choice_fits(const struct memory *memory, const struct choice *choice)
 static void
 page_mark(struct memory *memory, uint32_t page)
 {
+    assert(memory->held[page] == 0 && !memory->page_held[page]);
     memory->marked[memory->marked_count++] = page;
-    memory->held[page] = 0;
-    memory->page_held[page] = false;
     or_relaxed(&memory->emptying[page / 64], page_bit(page));
 }
 

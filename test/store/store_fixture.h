@@ -1,5 +1,6 @@
 /* store_fixture.h - a small store, and the few commands that store tests need. */
 #pragma once
+#include "store/memory_layout.h"
 #include "store/rebuild.h"
 #include "store/store.h"
 #include "store/store_layout.h"
@@ -50,6 +51,18 @@ fixture_settle(struct store_member *leaving, struct store_member *other)
         fixture_turn(leaving);
         fixture_turn(other);
     }
+}
+
+/* It is emptied, as if it had been chosen. */
+static inline void
+fixture_mark_page_of(struct store *store, const void *block)
+{
+    struct memory *memory = store->memory;
+    uint32_t page = (uint32_t)((size_t)((const uint8_t *)block - memory->base) >> MEMORY_PAGE_SHIFT);
+    memory->marked[memory->marked_count++] = page;
+    or_relaxed(&memory->emptying[page / 64], 1ull << page % 64);
+    store_relaxed(&memory->emptying_pages, memory->marked_count);
+    add_relaxed(&memory->emptying_round, 1);
 }
 
 struct fixture_set {
