@@ -2,21 +2,21 @@
 """Plant one bug at a time in a copy of the sources: the deterministic scheduler must find each, and find it again by
 the number that it printed.
 
-usage: plants.py [-v] [NAME...]     run from anywhere; all by default
+usage: plants.py [NAME...]     run from anywhere; all by default
 """
 import argparse
-import concurrent.futures
 import dataclasses
 import os
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tempfile
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-FLAGS = ("-std=gnu11 -D_GNU_SOURCE -O1 -w -I.").split()
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+import planted
+
+FLAGS = "-std=gnu11 -D_GNU_SOURCE -O1 -w -I.".split()
 SEEN = ["-DSYNC_SCHED", "-fsanitize=thread", "-ffunction-sections"]  # what is under test
 MACHINE = "aarch64" if os.uname().machine == "aarch64" else "x86_64"
 SEARCH = ["-n", "4000", "-x", "30000"]
@@ -132,7 +132,23 @@ PLANTS = [
           [("hand->flush = number < load_acquire(&store->flush_until);", "hand->flush = false;")], "flush-sweeps"),
     Plant("flush-round-not-checked", "store/sweep.c",
           [("if (load_relaxed(&store->sweep_next) == from) {", "if (true) {")], "flush-sweeps"),
+    # rows, which a walk passes over when they count no table
+    Plant("row-counted-late", "store/index.c",
+          [("    add_relaxed(row_tables, 1);\n    uint64_t none", "    uint64_t none"),
+           ("        sub_relaxed(row_tables, 1); /* somebody else was faster */\n", ""),
+           ("        index_blocks_give(member, first, 1u << index->first_log2);\n    }\n    return true;",
+            "        index_blocks_give(member, first, 1u << index->first_log2);\n        return true;\n    }\n"
+            "    add_relaxed(row_tables, 1);\n    return true;")], "scan-opened"),
     # memory
+    Plant("count-before-the-bit", "store/memory.c",
+          [("    while (!cas_acq_rel(&page->free[index / 64], &bits, bits | 1ull << index % 64)) {\n    }\n", ""),
+           ("(word + 1) | SPAN_LISTED)) {\n    }\n",
+            "(word + 1) | SPAN_LISTED)) {\n    }\n"
+            "    while (!cas_acq_rel(&page->free[index / 64], &bits, bits | 1ull << index % 64)) {\n    }\n")],
+          "pages-given"),
+    Plant("bit-not-set", "store/memory.c",
+          [("    while (!cas_acq_rel(&page->free[index / 64], &bits, bits | 1ull << index % 64)) {\n    }\n", "")],
+          "pages-unlist"),
     Plant("page-claim-relaxed", "store/memory.c",
           [("if (cas_acq_rel(&page->free[i], &bits, bits & ~(1ull << bit))) {",
             "if (cas_relaxed(&page->free[i], &bits, bits & ~(1ull << bit))) {")], "pages-claim"),
@@ -161,70 +177,34 @@ PLANTS = [
 ]
 
 
-def compile_one(tree: pathlib.Path, source: str, flags: list[str]) -> pathlib.Path:
-    target = tree / "objects" / (source.replace("/", "_") + ".o")
-    subprocess.run(["gcc", *FLAGS, *flags, "-MMD", "-c", source, "-o", target], cwd=tree, check=True)
-    return target
-
-
-class Tree:
-    """A copy of the sources and its objects; a plant compiles again what it touches."""
+class Tree(planted.Tree):
+    """The programs of the scheduler."""
 
     def __init__(self, tree: pathlib.Path):
-        self.tree = tree
-        for part in ("config", "store", "dataplane", "test/store", "test/sched"):
-            shutil.copytree(ROOT / part, tree / part)
-        (tree / "objects").mkdir()
-        store = [f"store/{path.name}" for path in sorted((tree / "store").glob("*.c"))
-                 if not path.name.startswith("memory")]
+        store = [f"store/{path.name}" for path in sorted((planted.ROOT / "store").glob("*.c"))]
+        sched = [f"test/sched/{path.name}" for path in sorted((planted.ROOT / "test/sched").glob("sched*.c"))]
+        memory = [source for source in store if source.startswith("store/memory")]
         seen = {
-            "store": store + [f"test/sched/{name}.c" for name in ("scene_store", "scenes_store", "sched_memory")] +
+            "store": [source for source in store if source not in memory] +
+                     [f"test/sched/{name}.c" for name in ("scene_store", "scenes_store", "sched_memory")] +
                      ["test/store/audit.c"],
-            "memory": [f"store/{path.name}" for path in sorted((tree / "store").glob("memory*.c"))] +
-                      ["test/sched/scenes_memory.c"],
+            "memory": memory + ["test/sched/scenes_memory.c"],
             "mail": ["dataplane/mail.c", "dataplane/wake.c", "test/sched/scenes_mail.c"],
         }
-        plain = [f"test/sched/{path.name}" for path in sorted((tree / "test/sched").glob("sched*.c"))
-                 if path.name != "sched_memory.c"] + ["test/sched/scene_calls.c", f"test/sched/switch_{MACHINE}.S"]
+        plain = [source for source in sched if source != "test/sched/sched_memory.c"]
+        plain += ["test/sched/scene_calls.c", f"test/sched/switch_{MACHINE}.S"]
         linear = ["test/store/linear.c", "test/store/linear_keys.c"]
-        self.flags = {source: SEEN for sources in seen.values() for source in sources}
-        self.flags.update({source: ["-DSYNC_SCHED"] for source in plain})
-        self.flags.update({source: [] for source in linear})
-        self.objects = {}
-        self.stale = set()  # objects of the plant before
-        self.compile(set(self.flags))
+        flags = {source: FLAGS + SEEN for sources in seen.values() for source in sources}
+        flags.update({source: [*FLAGS, "-DSYNC_SCHED"] for source in plain})
+        flags.update({source: FLAGS for source in linear})
+        super().__init__(tree, ["config", "store", "dataplane", "test/store", "test/sched"], flags)
         self.programs = {name: sources + plain + (linear if name == "store" else []) for name, sources in seen.items()}
 
-    def compile(self, sources: set[str]) -> None:
-        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-            jobs = {source: pool.submit(compile_one, self.tree, source, self.flags[source]) for source in sources}
-            self.objects.update({source: job.result() for source, job in jobs.items()})
-
-    def touched_by(self, file: str) -> set[str]:
-        """Sources that include the file, or are it."""
-        return {source for source, target in self.objects.items()
-                if re.search(rf"[ /]{re.escape(file)}\b", target.with_suffix(".d").read_text())}
-
-    def link(self, name: str) -> pathlib.Path:
-        program = self.tree / f"sched_{name}"
-        objects = [self.objects[source] for source in self.programs[name]]
-        subprocess.run(["gcc", *objects, f"@{self.tree}/test/sched/wrap.args", "-lm", "-o", program], check=True)
-        return program
-
     def with_plant(self, plant: Plant) -> pathlib.Path:
-        path = self.tree / plant.file
-        text = planted = path.read_text()
-        for before, after in plant.edits:
-            if planted.count(before) != 1:
-                sys.exit(f"plants: {plant.name}: {planted.count(before)} times in {plant.file}, expected once: {before}")
-            planted = planted.replace(before, after)
-        path.write_text(planted)
-        touched = self.touched_by(plant.file)
-        self.compile(touched | self.stale)
-        self.stale = touched
-        path.write_text(text)
-        return self.link("mail" if plant.file.startswith("dataplane") else
-                         "memory" if plant.file.startswith("store/memory") else "store")
+        self.plant(plant.name, plant.file, plant.edits)
+        name = ("mail" if plant.file.startswith("dataplane") else
+                "memory" if plant.file.startswith("store/memory") else "store")
+        return self.link(f"sched_{name}", self.programs[name], f"@{self.tree}/test/sched/wrap.args", "-lm")
 
 
 def run(program: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess:
@@ -244,12 +224,15 @@ def found(program: pathlib.Path, plant: Plant) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*")
-    wanted = parser.parse_args().names
+    wanted = parser.parse_args().names or [plant.name for plant in PLANTS]
+    unknown = set(wanted) - {plant.name for plant in PLANTS}
+    if unknown:
+        parser.error(f"no such plant: {', '.join(sorted(unknown))}")
     missed = []
     with tempfile.TemporaryDirectory() as directory:
         tree = Tree(pathlib.Path(directory))
         for plant in PLANTS:
-            if wanted and plant.name not in wanted:
+            if plant.name not in wanted:
                 continue
             how = found(tree.with_plant(plant), plant)
             print(f"{plant.name}: {how or 'NOT FOUND'}", flush=True)

@@ -53,7 +53,10 @@ static struct {
     char key_texts[KEYS][16];
     struct slice keys[KEYS];
     uint32_t segment;
-    uint32_t staying; /* keys, a bit each, that are there from before the threads to their end */
+    /* keys, a bit each: */
+    uint32_t spared;                 /* no thread removes them */
+    uint32_t staying;                /* are there from before the threads to their end */
+    uint32_t set[SCHED_THREADS_MAX]; /* by each thread so far */
     struct linear *linear;
     struct keys_state initial;
     struct keys_operation history[SCHED_THREADS_MAX * SCENE_CALLS];
@@ -166,6 +169,7 @@ command_call(struct store_member *member, const struct scene_call *call, uint64_
     }
     command.operation.end = sched_moment();
     SCHED_EXPECT(happened, "%s of key %c is refused", call_words[call->word], 'a' + (int)call->letter);
+    scene.set[member->seat] |= call->word == CALL_SET ? 1u << call->letter : 0;
     if (sched_running() && call->letter < KEYS_MAX) {
         scene.history[scene.history_count++] = command.operation;
     }
@@ -221,14 +225,14 @@ static void
 call_scan(struct store_member *member)
 {
     const struct record *records[SCAN_ROOM_LEAST];
-    struct scan_step step = { 0 };
-    uint32_t met = 0;
+    struct scan_step step = { .next = (uint64_t)(scene.segment - 1) << SCAN_PLACE_BITS }; /* the row before is empty */
+    uint32_t met = 0, staying = scene.staying | (scene.set[member->seat] & scene.spared);
     do {
         step = scan_next(member, step.next, records, SCAN_ROOM_LEAST);
         met |= records_keys(records, step.count);
         store_quiesce(member);
     } while (step.next != 0);
-    SCHED_EXPECT((scene.staying & ~met) == 0, "a scan met keys %#x, those that stayed are %#x", met, scene.staying);
+    SCHED_EXPECT((staying & ~met) == 0, "a scan met keys %#x, those that stayed are %#x", met, staying);
 }
 
 static void
@@ -309,17 +313,17 @@ calls_leave(const struct scene_calls *calls)
 
 /* ---- the scene ---- */
 
-/* Keys of the segment of the first. */
+/* Keys of one segment, the first of the index's second row: a walk comes to it from another row. */
 static void
 choose_keys(void)
 {
     uint32_t found = 0;
+    CHECK(index_rows(&scene.store->index) > 1);
+    scene.segment = INDEX_ROW_SEGMENTS;
     for (uint32_t i = 0; found < KEYS; i++) {
         snprintf(scene.key_texts[found], sizeof(scene.key_texts[0]), "key %u", i);
         struct slice key = slice_text(scene.key_texts[found]);
-        uint32_t segment = index_segment_of(&scene.store->index, store_hash(scene.store, key));
-        if (found == 0 || segment == scene.segment) {
-            scene.segment = segment;
+        if (index_segment_of(&scene.store->index, store_hash(scene.store, key)) == scene.segment) {
             scene.keys[found++] = key;
         }
     }
@@ -337,7 +341,7 @@ static void
 scene_setup(void)
 {
     struct store_config config = {
-        .memory = { .reserve_bytes = 8 * MIB, .limit_bytes = 8 * MIB, .ahead_bytes = 8 * MIB },
+        .memory = { .reserve_bytes = 16 * MIB, .limit_bytes = 16 * MIB, .ahead_bytes = 8 * MIB }, /* two rows */
         .members = scene.scene.thread_count,
         .trust_cycle_counter = scene.plan->mode == CYCLES,
     };
@@ -365,6 +369,7 @@ static void
 scene_begin(void)
 {
     scene.history_count = 0;
+    memset(scene.set, 0, sizeof(scene.set));
 }
 
 static void
@@ -431,10 +436,11 @@ scene_of_plan(const struct scene_plan *plan)
         threads++;
     }
     scene.before = calls_parse(plan->before);
-    scene.staying = calls_leave(&scene.before);
+    scene.spared = ~0u;
     for (uint32_t i = 0; i < threads; i++) {
-        scene.staying = calls_spare(&scene.threads[i], scene.staying);
+        scene.spared = calls_spare(&scene.threads[i], scene.spared);
     }
+    scene.staying = calls_leave(&scene.before) & scene.spared;
     if (scene.linear == NULL) {
         scene.linear = linear_open(CONFIGURATIONS);
     }

@@ -224,6 +224,22 @@ scene_thread(uint32_t index)
     calls_run(index, &scene.threads[index]);
 }
 
+/* What a page counts as free is what a taker finds. */
+static void
+pages_check_counts(void)
+{
+    const struct memory *memory = scene.memory;
+    for (uint32_t i = 0; i < memory->page_count; i++) {
+        uint64_t word = load_acquire(&memory->pages[i].span.word);
+        uint32_t bits = 0, words = word >> SPAN_CLASS_SHIFT != 0 ? (memory->pages[i].span.total + 63) / 64 : 0;
+        for (uint32_t k = 0; k < words; k++) {
+            bits += (uint32_t)__builtin_popcountll(load_relaxed(&memory->pages[i].free[k]));
+        }
+        SCHED_EXPECT(words == 0 || bits == span_free(word), "page %u counts %u free blocks, %u can be found", i,
+                     span_free(word), bits);
+    }
+}
+
 static void
 scene_check(void)
 {
@@ -241,6 +257,7 @@ scene_check(void)
     }
     struct memory_stats stats;
     memory_stats(scene.memory, &stats);
+    pages_check_counts();
     SCHED_EXPECT(stats.used_bytes == 0, "%zu bytes are in use when all was given back", (size_t)stats.used_bytes);
     uint32_t pages = pages_count();
     SCHED_EXPECT(pages == scene.pages, "%u pages can be had, at first it were %u", pages, scene.pages);
@@ -253,6 +270,7 @@ static const struct memory_plan plans[] = {
     { "pages-pass", 3, 2, "take b, post b", { "take b, post b, give b", "post b, give b, take b" } },
     { "pages-unlist", 2, 2, "take b, post b", { "take b, give b", "post b, give b" } },
     { "pages-claim", 2, 1, "take b, take b, post b", { "give b", "post b, give b", "take b" } },
+    { "pages-given", 2, 2, "take b", { "give b", "take b, take b" } },
     { "pages-classes", 2, 1, "take c, take c", { "give c, take b", "take b, give b", "take c" } },
     { "slabs-drain", 2, 1, "take a, take a",
       { "give a, drain a", "take a, give a, drain a", "take a, give a, drain a" } },

@@ -61,6 +61,7 @@ static const struct scene_plan plans[] = {
     { "scan-grow", LOOSE, 1, 1, FULL_BUCKET ", set a", { "scan", "rebuild, set b, nap, reclaim", "set a, del z" } },
     { "scan-grown", LOOSE, 1, 1, FULL_BUCKET ", set a, rebuild, del u, del v, del w, del x",
       { "scan", "rebuild, nap, reclaim", "set a, set t, nap" } },
+    { "scan-opened", LOOSE, 1, 1, NULL, { "set a, scan", "set b, scan" } },
     /* sweeps */
     { "ghost-sweep", JUDGED, 2, 1, "set z, del z, set a, del a", { "sweep, get a", "add a, get a", "del a" } },
     { "expired-sweep", JUDGED, 2, 1, "expiring a, set b", { "sweep, get a", "add a, get a", "incr a, add c" } },
