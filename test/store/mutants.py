@@ -1,20 +1,29 @@
 #!/usr/bin/env python3
-"""Plant one bug at a time in a copy of the store: a race test must find each of them.
+"""Plant one bug at a time in a copy of the store: a test of the store must find each of them. What a race would meet by
+luck only is planted under the scheduler (test/sched/plants.py).
+
+Each test runs as it is first. A bug is found when the test fails with it and passes without it; a test that does not
+end in time tells nothing, unless that is the bug's sign.
 
 usage: mutants.py [NAME...]     run from anywhere; all by default, some minutes
 """
 import dataclasses
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-SECONDS = 6  # of each try; three tries with different seeds before a mutant counts as not found
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1]))
+import planted
+
+RACE_S = 6  # of each try; three tries with different seeds before a mutant counts as not found
+SEEDS = ("1", "2", "3")
+TRY_MOST_S = 60
+HANG_FACTOR = 3  # a hang is one when the test as it is ends in so much less than TRY_MOST_S
 FLAGS = "-std=gnu11 -D_GNU_SOURCE -O2 -g -pthread -w -DMEMORY_FILLED -include test/store/perturb.h -I.".split()
 HELPERS = [f"test/store/{name}.c" for name in ("audit", "perturb", "linear", "linear_keys", "refuse_memory")]
-LINK = [*(f"-Wl,--wrap=memory_take{how}" for how in ("", "_move", "_reserve")), "-lm", "-o", "race"]
+LINK = [*(f"-Wl,--wrap=memory_take{how}" for how in ("", "_move", "_reserve")), "-pthread", "-lcunit", "-lm"]
 
 
 @dataclasses.dataclass
@@ -23,7 +32,8 @@ class Mutant:
     file: str
     before: str
     after: str
-    race: str
+    test: str
+    hangs: bool = False  # its sign
 
 
 MUTANTS = [
@@ -80,8 +90,8 @@ MUTANTS = [
     Mutant("eviction-not-published", "sweep.c", "        member_published(member, record_key(record), stamp, NULL);\n", "",
            "race_published"),
     Mutant("stamp-not-above-the-old", "store.c",
-           "stamp_take(&store->clock, member->seat, MAX(above, change->cut));", "stamp_take(&store->clock, member->seat, change->cut) - 4096;",
-           "race_published"),
+           "stamp_take(&store->clock, member->seat, MAX(above, change->cut));",
+           "stamp_take(&store->clock, member->seat, change->cut);", "test_store"),
     Mutant("scan-does-not-follow", "scan.c", "while (UNLIKELY((link & LINK_FORWARDED) != 0)) {", "while (false) {",
            "race_scan"),
     Mutant("scan-order-of-buckets", "scan.c", "return table_bucket(table, place_reverse(place));",
@@ -89,12 +99,6 @@ MUTANTS = [
     Mutant("scan-reads-the-link-last", "scan.c",
            "        bucket = link_bucket(link);\n        if (ended", "        bucket = link_bucket(load_acquire(&bucket->link));\n        if (ended",
            "race_scan"),
-    Mutant("page-class-not-checked", "memory.c", "!span_in_class(word, class_index) || ", "", "race_memory"),
-    Mutant("count-before-the-bit", "memory.c",
-           "    while (!cas_acq_rel(&page->free[index / 64], &bits, bits | 1ull << index % 64)) {\n    }\n", "",
-           "race_memory"),
-    Mutant("stack-without-a-tag", "memory_layout.h", "(((head >> 32) + 1) << 32) | next;", "((head >> 32) << 32) | next;",
-           "race_memory"),
     Mutant("page-not-listed-again", "memory.c",
            "            return; /* the next to give a block lists it again */\n        }\n    }\n"
            "    memory_stack_push(&class->stack, index);",
@@ -104,62 +108,91 @@ MUTANTS = [
            "    store_release(slot, there);\n", "race_evict"),
     Mutant("moved-and-given-at-once", "sweep.c",
            "    limbo_retire(&member->limbo, (void *)(uintptr_t)record, bytes);",
-           "    memory_give_home(member->cache, (void *)(uintptr_t)record, bytes);", "race_evict"),
+           "    memory_give_home(member->cache, (void *)(uintptr_t)record, bytes);", "test_sweep"),
     Mutant("evicted-and-given-at-once", "sweep.c",
            "    member_retire_record(member, record);\n    return counted ? SWEEP_REMOVED : SWEEP_FLUSHED;",
            "    counter_move(&member->counters.record_bytes, -(int64_t)memory_class_bytes(record_bytes(record)));\n"
            "    memory_give(member->cache, (void *)(uintptr_t)record, record_bytes(record));\n"
-           "    return counted ? SWEEP_REMOVED : SWEEP_FLUSHED;", "race_evict"),
+           "    return counted ? SWEEP_REMOVED : SWEEP_FLUSHED;", "test_sweep"),
     Mutant("held-span-released-twice", "memory_empty_boot.c",
            "    memory->held[page] = 0;\n    memory->page_held[page] = false;\n}\n\n/* ---- emptied",
            "}\n\n/* ---- emptied", "race_memory"),
+    Mutant("table-in-a-page-that-is-emptied", "index.c",
+           "if (LIKELY(!memory_is_emptying(member->store->memory, first))) {", "if (true) {", "test_index"),
 ]
 
 
-def plant(mutant: Mutant, tree: pathlib.Path) -> None:
-    for part in ("store", "config", "test/store"):
-        shutil.copytree(ROOT / part, tree / part)
-    path = tree / "store" / mutant.file
-    text = path.read_text()
-    if text.count(mutant.before) != 1:
-        sys.exit(f"mutants: {mutant.name}: its text is {text.count(mutant.before)} times in {mutant.file}, expected once")
-    path.write_text(text.replace(mutant.before, mutant.after))
+@dataclasses.dataclass
+class Try:
+    seconds: float
+    ended: bool
+    said: str  # empty: it passed
 
 
-def build(mutant: Mutant, tree: pathlib.Path) -> None:
-    sources = [f"store/{path.name}" for path in sorted((tree / "store").glob("*.c"))]
-    command = ["gcc", *FLAGS, *sources, *HELPERS, f"test/store/{mutant.race}.c", *LINK]
-    subprocess.run(command, cwd=tree, check=True)
+def try_once(program: pathlib.Path, seed: str) -> Try:
+    arguments = [str(RACE_S), "3", seed] if program.name.startswith("race_") else []
+    began = time.monotonic()
+    try:
+        run = subprocess.run([program, *arguments], capture_output=True, text=True, errors="replace",
+                             timeout=TRY_MOST_S, check=False)
+    except subprocess.TimeoutExpired:
+        return Try(TRY_MOST_S, False, f"no end after {TRY_MOST_S} s")
+    said = ""
+    if run.returncode != 0:
+        lines = [line for line in (run.stderr + run.stdout).splitlines() if program.name in line]
+        last = run.stderr.strip().rpartition("\n")[2]
+        said = (lines[0].strip() if lines else f"exit {run.returncode}: {last}")[:120]
+    return Try(time.monotonic() - began, True, said)
 
 
-def found(mutant: Mutant, tree: pathlib.Path) -> str:
-    for seed in ("1", "2", "3"):
-        try:
-            run = subprocess.run(["./race", str(SECONDS), "3", seed], cwd=tree, capture_output=True, text=True,
-                                 timeout=SECONDS * 5, check=False)
-        except subprocess.TimeoutExpired:
-            return "it hangs"
-        if run.returncode != 0:
-            lines = [line for line in run.stderr.splitlines() if "race_" in line]
-            return lines[0][-90:] if lines else f"exit {run.returncode}"
-    return ""
+def found(mutant: Mutant, program: pathlib.Path, control: Try) -> tuple[bool, str]:
+    """Whether, and what was seen."""
+    if control.said:
+        return False, f"cannot be told: {mutant.test} as it is: {control.said}"
+    seen = "passes"
+    for seed in SEEDS if mutant.test.startswith("race_") else SEEDS[:1]:
+        tried = try_once(program, seed)
+        if tried.said:
+            seen = tried.said
+        if tried.ended and tried.said:
+            return True, seen
+        if not tried.ended and mutant.hangs and control.seconds * HANG_FACTOR < TRY_MOST_S:
+            return True, seen
+    return False, seen
+
+
+class Tree(planted.Tree):
+    """The store perturbed (perturb.h), and its tests."""
+
+    def __init__(self, tree: pathlib.Path, tests: list[str]):
+        store = [f"store/{path.name}" for path in sorted((planted.ROOT / "store").glob("*.c"))]
+        self.shared = store + HELPERS
+        sources = self.shared + [f"test/store/{test}.c" for test in tests]
+        super().__init__(tree, ["store", "config", "test/store"], {source: FLAGS for source in sources})
+
+    def link_test(self, test: str) -> pathlib.Path:
+        return self.link(test, [*self.shared, f"test/store/{test}.c"], *LINK)
 
 
 def main() -> int:
-    wanted = sys.argv[1:]
-    missed = []
-    for mutant in MUTANTS:
-        if wanted and mutant.name not in wanted:
-            continue
-        with tempfile.TemporaryDirectory() as directory:
-            tree = pathlib.Path(directory)
-            plant(mutant, tree)
-            build(mutant, tree)
-            how = found(mutant, tree)
-        print(f"{mutant.name}: {how or 'NOT FOUND'}", flush=True)
-        if not how:
-            missed.append(mutant.name)
-    print(f"{len(missed)} not found")
+    wanted = sys.argv[1:] or [mutant.name for mutant in MUTANTS]
+    unknown = set(wanted) - {mutant.name for mutant in MUTANTS}
+    if unknown:
+        sys.exit(f"mutants: no such mutant: {', '.join(sorted(unknown))}")
+    mutants = [mutant for mutant in MUTANTS if mutant.name in wanted]
+    tests = sorted({mutant.test for mutant in mutants})
+    missed = 0
+    with tempfile.TemporaryDirectory() as directory:
+        tree = Tree(pathlib.Path(directory), tests)
+        controls = {test: try_once(tree.link_test(test), SEEDS[0]) for test in tests}
+        for test, control in controls.items():
+            print(f"{test} as it is: {control.said or 'passes'}, {control.seconds:.1f} s", flush=True)
+        for mutant in mutants:
+            tree.plant(mutant.name, f"store/{mutant.file}", [(mutant.before, mutant.after)])
+            is_found, seen = found(mutant, tree.link_test(mutant.test), controls[mutant.test])
+            print(f"{mutant.name}: {'' if is_found else 'NOT FOUND: '}{seen}", flush=True)
+            missed += not is_found
+    print(f"{missed} not found")
     return 1 if missed else 0
 
 
