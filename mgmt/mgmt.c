@@ -52,7 +52,10 @@ mgmt_state_text(const struct mgmt *mgmt)
 const char *
 mgmt_clock_text(const struct mgmt *mgmt)
 {
-    return mgmt->dataplane->trusts_cycles ? CYCLES_NAME : "shared counter: the kernel does not trust the cycle counter";
+    if (!mgmt->dataplane->trusts_cycles) {
+        return "shared counter: the kernel does not trust the cycle counter";
+    }
+    return store_uses_cycles(mgmt->dataplane->store) ? CYCLES_NAME : "shared counter: the cycle counter is too coarse";
 }
 
 /* ---- boot ---- */

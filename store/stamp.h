@@ -15,7 +15,8 @@ struct stamp_clock {
     _Alignas(CACHE_LINE) _Atomic uint64_t shared;
 };
 
-/* Boot. `trusted`: the kernel uses the cycle counter as its own clock. */
+/* Boot. `trusted`: the kernel uses the cycle counter as its own clock. It stays so when the counter moves in steps that
+ * are short enough. */
 void stamp_clock_init(struct stamp_clock *clock, bool trusted);
 
 /* The clock's tick, low 6 bits 0, read after every earlier load has its value. Cost 15 to 30 ns; a shared cache line

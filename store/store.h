@@ -130,6 +130,9 @@ enum store_status store_flush(struct store_member *member);
 
 /* ---- for the management core ---- */
 
+/* Stamps come from the cycle counter: it is to be trusted, and moves in short steps. */
+bool store_uses_cycles(const struct store *store);
+
 struct store_stats {
     struct memory_stats memory;
     uint64_t keys, keys_with_expiry;

@@ -150,6 +150,12 @@ store_leave(struct store_member *member)
     member->joined = false;
 }
 
+bool
+store_uses_cycles(const struct store *store)
+{
+    return store->clock.trusted;
+}
+
 void
 store_set_published(struct store *store, store_published_fn published, void *context)
 {
