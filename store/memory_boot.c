@@ -3,6 +3,7 @@
 #include "store/memory_poison.h"
 #include <errno.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
@@ -40,7 +41,8 @@ memory_map(struct memory *memory, bool huge_pages)
     size_t bytes = (size_t)memory->page_count << MEMORY_PAGE_SHIFT;
     if (huge_pages) {
         memory->range_bytes = bytes;
-        memory->range = range_map(bytes, MAP_HUGETLB);
+        /* of this size: with kernel pages of 64 KiB, or if told so at boot, the default one is another */
+        memory->range = range_map(bytes, MAP_HUGETLB | MEMORY_PAGE_SHIFT << MAP_HUGE_SHIFT);
         memory->huge_tlb = memory->range != NULL;
     }
     if (memory->range == NULL) {
@@ -52,7 +54,9 @@ memory_map(struct memory *memory, bool huge_pages)
     }
     memory->base = (uint8_t *)ALIGN_UP((uintptr_t)memory->range, MEMORY_PAGE_BYTES);
     if (!memory->huge_tlb) {
-        (void)madvise(memory->base, bytes, huge_pages ? MADV_HUGEPAGE : MADV_NOHUGEPAGE); /* a wish: 4 KiB pages work */
+        /* A wish: small pages work. Where those have 64 KiB, a transparent huge one has 512 MiB. */
+        bool transparent = huge_pages && sysconf(_SC_PAGESIZE) == 4096;
+        (void)madvise(memory->base, bytes, transparent ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     }
     CHECK((uintptr_t)memory->base + bytes < 1ull << 48); /* slots of the index hold 48-bit addresses */
     return 0;
