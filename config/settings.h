@@ -94,7 +94,8 @@ struct settings {
     struct address addresses[SETTINGS_ADDRESSES_MAX]; /* of streams.address */
     uint32_t address_count;
     uint32_t management_mode_bits, streams_unix_mode_bits;
-    bool exposed; /* a stream address is beyond loopback, or there is an ethernet port */
+    bool reserve_by_host; /* memory.reserve was "auto" */
+    bool exposed;         /* a stream address is beyond loopback, or there is an ethernet port */
 
     enum setting_origin origins[SETTINGS_COUNT];
     char places[SETTINGS_COUNT][SETTING_PLACE_BYTES]; /* "file:line" of those by a file, for messages */

@@ -114,7 +114,8 @@ settings_print(const struct settings *settings, FILE *out)
         }
         fputs("  ", out);
         print_value(out, setting, setting_print(settings, setting, value));
-        fprintf(out, "  # %s; %s\n", origins[settings->origins[i]], setting->help);
+        bool by_host = i == SETTING_ID_memory_reserve && settings->reserve_by_host;
+        fprintf(out, "  # %s%s; %s\n", origins[settings->origins[i]], by_host ? ", auto" : "", setting->help);
     }
     fputs("};\n", out);
     print_ports(settings, out);

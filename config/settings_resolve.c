@@ -61,6 +61,7 @@ resolve_memory(struct settings *settings, const struct host *host, char *why, si
                               host->memory_by_cgroup ? "to this control group " : "", unit_print_size(b, reserve->min));
     }
     settings->memory_reserve = half;
+    settings->reserve_by_host = true;
     return check_memory(settings, why, why_bytes);
 }
 

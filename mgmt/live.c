@@ -1,6 +1,7 @@
 #include "mgmt/live.h"
 #include "mgmt/log.h"
 #include "mgmt/mgmt.h"
+#include "mgmt/notify.h"
 #include "mgmt/placement.h"
 
 static enum store_policy
@@ -200,6 +201,7 @@ live_reload(struct mgmt *mgmt, const char *by, json_t *changed, json_t *restart,
     struct settings *file = malloc(sizeof(*file));
 
     CHECK(file != NULL);
+    notify_reloading();
     bool good = read_file(mgmt, file, why, why_bytes) && settings_resolve_cpus(file, mgmt->host, why, why_bytes);
     if (good) {
         size_t count = gather_changes(mgmt, file, changes, changed);
@@ -215,5 +217,6 @@ live_reload(struct mgmt *mgmt, const char *by, json_t *changed, json_t *restart,
         log_error("settings not read again, by %s: %s", by, why);
     }
     free(file);
+    notify_send("READY=1");
     return good;
 }

@@ -144,6 +144,24 @@ check(const struct arguments *arguments, struct settings *settings)
     return output_status();
 }
 
+/* Also another host's: what "auto" would become there stays "auto". */
+static int
+print(const struct arguments *arguments, struct settings *settings)
+{
+    char why[SETTINGS_WHY_BYTES], here[2 * SETTINGS_WHY_BYTES];
+
+    if (settings_check(arguments->path, arguments->overrides, arguments->override_count, settings, why, sizeof(why),
+                       here, sizeof(here)) != 0) {
+        fprintf(stderr, "sluiced: %s\n", why);
+        return 1;
+    }
+    if (here[0] != '\0') {
+        fprintf(stderr, "sluiced: warning: this host cannot do it: %s\n", here);
+    }
+    settings_print(settings, stdout);
+    return output_status();
+}
+
 static int
 examine(const struct arguments *arguments, struct settings *settings)
 {
@@ -183,19 +201,18 @@ main(int argc, char **argv)
     if (arguments.mode == MODE_CHECK) {
         return check(&arguments, &settings);
     }
+    if (arguments.mode == MODE_PRINT) {
+        return print(&arguments, &settings);
+    }
     if (arguments.mode == MODE_DOCTOR) {
         return examine(&arguments, &settings);
     }
     if (settings_load(arguments.path, arguments.overrides, arguments.override_count, &settings, why, sizeof(why)) !=
         0) {
         fprintf(stderr, "sluiced: %s\n", why);
-        return 1;
+        return EXIT_USAGE;
     }
     hide_passwords(&arguments);
-    if (arguments.mode == MODE_PRINT) {
-        settings_print(&settings, stdout);
-        return output_status();
-    }
     mgmt.settings = &settings;
     mgmt.overrides = arguments.overrides;
     mgmt.override_count = arguments.override_count;

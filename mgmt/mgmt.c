@@ -18,6 +18,7 @@
 #define IDLE_TICKS     100
 #define MAIL_PER_TURN  256 /* from one lcore */
 #define DRAIN_GRACE_MS 700 /* beyond shutdown.drain; with the rest of closing it stays below a second */
+#define ENDING_MS      5000 /* beyond shutdown.drain, for systemd: closing frees all memory, which may take seconds */
 #define FLUSH_MS       100 /* for the last answers on the management socket */
 #define CTL_TICK_MS    100
 #define SPARE_FILES    256 /* descriptors besides those of sessions */
@@ -345,7 +346,7 @@ mgmt_shutdown(struct mgmt *mgmt, const char *by)
     log_info("%s: no new connections, ending within %.1f s", by, (double)mgmt->settings->drain_time / 1000);
     mgmt->state = MGMT_DRAIN;
     mgmt->drain_begun_ms = loop_now_ms();
-    notify_send("STOPPING=1");
+    notify_stopping(mgmt->settings->drain_time + ENDING_MS);
     if (mgmt->streams.loop != NULL) {
         streams_stop(&mgmt->streams);
     }

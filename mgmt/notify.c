@@ -2,6 +2,7 @@
 #include "config/units.h"
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 bool
@@ -26,6 +27,27 @@ notify_send(const char *state)
                           (socklen_t)(offsetof(struct sockaddr_un, sun_path) + bytes));
     close(fd);
     return sent == (ssize_t)strlen(state);
+}
+
+void
+notify_reloading(void)
+{
+    struct timespec now;
+    char state[64];
+
+    clock_gettime(CLOCK_MONOTONIC, &now); /* so that systemd can tell this reload from an earlier one */
+    snprintf(state, sizeof(state), "RELOADING=1\nMONOTONIC_USEC=%llu",
+             (unsigned long long)now.tv_sec * 1000000 + (unsigned long long)now.tv_nsec / 1000);
+    notify_send(state);
+}
+
+void
+notify_stopping(uint64_t most_ms)
+{
+    char state[64];
+
+    snprintf(state, sizeof(state), "STOPPING=1\nEXTEND_TIMEOUT_USEC=%llu", (unsigned long long)most_ms * 1000);
+    notify_send(state);
 }
 
 uint64_t

@@ -6,5 +6,10 @@
 /* Send "READY=1" or the like. False: nobody asked, or it could not be sent. Never waits. */
 bool notify_send(const char *state);
 
+/* The settings are being read again; "READY=1" ends it. */
+void notify_reloading(void);
+/* Ending, which takes up to `most_ms`: systemd waits so long, whatever TimeoutStopSec= says. */
+void notify_stopping(uint64_t most_ms);
+
 /* Half of what WatchdogSec= leaves this process between two "WATCHDOG=1", in ms; 0: no watchdog. */
 uint64_t notify_watchdog_ms(void);
