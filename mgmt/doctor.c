@@ -94,6 +94,31 @@ doctor_number(const struct doctor *doctor, const char *path, const char *key, ui
     return false;
 }
 
+static rlim_t
+limit_number(const char *word)
+{
+    return strncmp(word, "unlimited", 9) == 0 ? RLIM_INFINITY : strtoull(word, NULL, 10);
+}
+
+void
+doctor_limit(const struct doctor *doctor, const char *name, int resource, struct rlimit *out)
+{
+    char text[DOCTOR_TEXT_BYTES];
+    const char *line = doctor_read(doctor, text, "/proc/self/limits") ? strstr(text, name) : NULL;
+
+    out->rlim_cur = out->rlim_max = RLIM_INFINITY;
+    if (line == NULL) {
+        getrlimit((__rlimit_resource_t)resource, out);
+        return;
+    }
+    line += strlen(name);
+    line += strspn(line, " ");
+    out->rlim_cur = limit_number(line);
+    line += strcspn(line, " ");
+    line += strspn(line, " ");
+    out->rlim_max = limit_number(line);
+}
+
 /* ---- findings ---- */
 
 struct doctor_finding *
@@ -183,6 +208,7 @@ doctor_examine(struct doctor *doctor)
         doctor_wanted(finding, "settings that this host can do");
         doctor_remedy(finding, "change the settings named, or run it on the host that they are for");
     }
+    doctor_examine_host(doctor);
     doctor_examine_cpus(doctor);
     doctor_examine_memory(doctor);
     doctor_examine_devices(doctor);

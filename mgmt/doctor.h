@@ -23,12 +23,23 @@ struct doctor_finding {
     char remedy[384];
 };
 
+/* How an interface of the kernel's gathers packets before it interrupts. */
+struct doctor_coalescing {
+    uint32_t rx_us, tx_us;
+    bool adaptive_rx;
+};
+
+struct endpoint_info;
+
 struct doctor {
     const char *root; /* before the paths of /proc, /sys and /dev: "" but in tests */
     const struct settings *settings;
     const struct dataplane *dataplane; /* NULL: not serving, so that fabric ports are tried by opening them */
     uint32_t allowed_cpus;             /* to the appliance; 0: those of this thread, which a serving one has narrowed */
-    const char *elsewhere;             /* what settings_check() says this host cannot do; "" for nothing */
+    /* What no file says; NULL: asked of the kernel and of libfabric. False: there is none. */
+    bool (*coalescing)(const char *interface, struct doctor_coalescing *out);
+    bool (*provider)(const struct port_settings *port, struct endpoint_info *out, char *why, size_t why_bytes);
+    const char *elsewhere; /* what settings_check() says this host cannot do; "" for nothing */
     struct doctor_finding findings[DOCTOR_FINDINGS_MAX];
     uint32_t count;
 };

@@ -27,7 +27,8 @@ examine_list(struct doctor *doctor, const char *name, const char *file, const ch
     doctor_found(finding, "%s%s; lcores on CPUs %s do not have it", text[0] == '\0' ? "no CPU has it" : "CPUs ",
                  text[0] == '\0' ? "" : text, without);
     doctor_wanted(finding, "%s=%s", option, lcores);
-    doctor_remedy(finding, "add %s=%s to the kernel's command line and boot again", option, lcores);
+    doctor_remedy(finding, "sluice-appliance apply, or %s=%s on the kernel's command line, and a reboot", option,
+                  lcores);
 }
 
 /* The kernel shows no list of CPUs without RCU callbacks: its command line does. */
@@ -59,7 +60,8 @@ examine_rcu(struct doctor *doctor)
     }
     doctor_found(finding, "CPUs %s run callbacks", without);
     doctor_wanted(finding, "rcu_nocbs=%s", lcores);
-    doctor_remedy(finding, "add rcu_nocbs=%s to the kernel's command line and boot again", lcores);
+    doctor_remedy(finding, "sluice-appliance apply, or rcu_nocbs=%s on the kernel's command line, and a reboot",
+                  lcores);
 }
 
 static void
@@ -88,7 +90,7 @@ examine_governor(struct doctor *doctor)
     }
     doctor_found(finding, "%s on CPUs %s", seen, cpu_list_print(list, sizeof(list), slow, slow_count));
     doctor_wanted(finding, "performance");
-    doctor_remedy(finding, "cpupower -c %s frequency-set -g performance", list);
+    doctor_remedy(finding, "sluice-appliance apply, or cpupower -c %s frequency-set -g performance", list);
 }
 
 /* Interrupts that the kernel may deliver to an lcore. */
@@ -126,7 +128,7 @@ examine_irqs(struct doctor *doctor)
     }
     doctor_found(finding, "%u may go to lcores' CPUs; number %s to CPU %s", count, first, on_first);
     doctor_wanted(finding, "none on the lcores' CPUs");
-    doctor_remedy(finding, "stop irqbalance, then write the other CPUs into /proc/irq/N/smp_affinity_list");
+    doctor_remedy(finding, "sluice-appliance apply, or the other CPUs written into /proc/irq/N/smp_affinity_list");
 }
 
 /* Two lcores, or an lcore and anything else, on the threads of one core. */

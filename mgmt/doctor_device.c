@@ -1,10 +1,9 @@
-/* doctor_device.c - is there the device that each port asks for, may it be opened, and is it near? */
+/* doctor_device.c - is there the fabric device that each port asks for, may it be opened, and is it near? */
 #include "dataplane/dataplane.h"
 #include "dataplane/endpoint.h"
 #include "mgmt/doctor_probe.h"
 #include <dirent.h>
 #include <limits.h>
-#include <linux/capability.h>
 #include <unistd.h>
 
 #define PROVIDER_SLOTS 16 /* of an endpoint that is only tried */
@@ -58,6 +57,36 @@ examine_infiniband(struct doctor *doctor)
                      refused);
         doctor_remedy(finding, "chmod 0666 /dev/infiniband/uverbs*, or run as a user that may open them");
     }
+}
+
+/* The adapter itself: its driver has it, and its link is up. */
+static void
+examine_efa(struct doctor *doctor)
+{
+    char path[PATH_MAX], driver[DOCTOR_TEXT_BYTES], state[DOCTOR_TEXT_BYTES], name[64] = "", seen[64] = "";
+    struct dirent *entry;
+
+    snprintf(path, sizeof(path), "%s/sys/class/infiniband", doctor->root);
+    DIR *dir = opendir(path);
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        if (entry->d_name[0] != '.' &&
+            doctor_link(doctor, driver, "/sys/class/infiniband/%s/device/driver", entry->d_name) &&
+            strcmp(driver, "efa") == 0) {
+            snprintf(name, sizeof(name), "%.63s", entry->d_name);
+            doctor_read(doctor, state, "/sys/class/infiniband/%s/ports/1/state", name);
+            snprintf(seen, sizeof(seen), "%.63s", state);
+        }
+    }
+    if (dir != NULL) {
+        closedir(dir);
+    }
+    bool active = strstr(seen, "ACTIVE") != NULL;
+    struct doctor_finding *finding =
+        doctor_add(doctor, active ? DOCTOR_GOOD : DOCTOR_WRONG, "efa", "the fabric port has nothing to send through");
+    doctor_found(finding, name[0] == '\0' ? "no EFA device with the driver efa" : "%s: %s", name, seen);
+    doctor_wanted(finding, "one EFA device, ACTIVE");
+    doctor_remedy(finding,
+                  "launch the instance with an interface of type efa (it cannot be attached later); modprobe efa");
 }
 
 /* ---- the provider that a port asks for ---- */
@@ -127,7 +156,9 @@ examine_provider(struct doctor *doctor, const struct port_settings *settings)
         }
         return;
     }
-    if (provider_try(settings, &tried, why, sizeof(why))) {
+    bool (*try)(const struct port_settings *, struct endpoint_info *, char *, size_t) =
+        doctor->provider == NULL ? provider_try : doctor->provider;
+    if (try(settings, &tried, why, sizeof(why))) {
         provider_found(finding, settings->name, tried.provider, tried.rx_slots, tried.tx_slots, tried.frame_bytes);
         return;
     }
@@ -153,8 +184,8 @@ node_of_cpu(const struct doctor *doctor, int cpu)
     return -1;
 }
 
-static void
-examine_place(struct doctor *doctor, const char *what, const char *device, int device_node)
+void
+doctor_examine_place(struct doctor *doctor, const char *what, const char *device, int device_node)
 {
     int far[LIMIT_LCORES];
     uint32_t count = 0;
@@ -178,97 +209,6 @@ examine_place(struct doctor *doctor, const char *what, const char *device, int d
     doctor_remedy(finding, "give lcores.cpus CPUs of /sys/devices/system/node/node%d/cpulist", device_node);
 }
 
-/* ---- the card of an ethernet port ---- */
-
-/* "0000:00:06.0" of "0000:00:06.0" or "00:06.0"; false: it is a virtual device. */
-static bool
-pci_address(const char *device, char out[32])
-{
-    bool is_short = strlen(device) == 7 && device[2] == ':' && device[5] == '.';
-    bool is_long = strlen(device) == 12 && device[4] == ':' && device[7] == ':' && device[10] == '.';
-
-    snprintf(out, 32, "%s%.16s", is_short ? "0000:" : "", device);
-    return is_short || is_long;
-}
-
-static void
-examine_card(struct doctor *doctor, const char *device)
-{
-    char driver[DOCTOR_TEXT_BYTES] = "", address[32], text[DOCTOR_TEXT_BYTES];
-    struct doctor_finding *finding =
-        doctor_add(doctor, DOCTOR_GOOD, "card", "the port cannot be opened while the kernel has the card, or nobody");
-
-    pci_address(device, address);
-    doctor_wanted(finding, "a card bound to vfio-pci");
-    if (!doctor_read(doctor, text, "/sys/bus/pci/devices/%s/vendor", address)) {
-        finding->level = DOCTOR_WRONG;
-        doctor_found(finding, "no PCI device %s", address);
-        doctor_remedy(finding, "dpdk-devbind.py --status lists the cards; on EC2 attach a second ENA interface");
-        return;
-    }
-    doctor_link(doctor, driver, "/sys/bus/pci/devices/%s/driver", address);
-    bool bound = strcmp(driver, "vfio-pci") == 0;
-    finding->level = bound ? DOCTOR_GOOD : DOCTOR_WRONG;
-    doctor_found(finding, "%s is bound to %s", address, driver[0] == '\0' ? "no driver" : driver);
-    doctor_remedy(finding,
-                  "modprobe vfio-pci && dpdk-devbind.py -b vfio-pci %s; without an IOMMU first: echo 1 > "
-                  "/sys/module/vfio/parameters/enable_unsafe_noiommu_mode",
-                  address);
-    if (strcmp(text, "0x1d0f") == 0) { /* Amazon: ENA */
-        finding = doctor_add(doctor, DOCTOR_ADVICE, "ena llq",
-                             "without write combining ENA's low-latency queue costs throughput and latency");
-        doctor_found(finding, "no file says whether this vfio-pci maps with write combining; Debian's does not");
-        doctor_wanted(finding, "a vfio-pci with write combining");
-        doctor_remedy(
-            finding,
-            "patch vfio-pci as amzn-drivers' userspace/dpdk does, see the README's page; a patched one: leave this be");
-    }
-}
-
-static void
-examine_interface(struct doctor *doctor, const char *device)
-{
-    const char *iface = strstr(device, "iface=");
-    char name[32], text[DOCTOR_TEXT_BYTES];
-
-    if (strncmp(device, "net_af_packet", 13) != 0 || iface == NULL) {
-        return; /* taps are made by the port, files and rings need nothing */
-    }
-    snprintf(name, sizeof(name), "%.*s", (int)MIN(strcspn(iface + 6, ","), sizeof(name) - 1), iface + 6);
-    bool is_there = doctor_read(doctor, text, "/sys/class/net/%s/operstate", name);
-    bool is_up = is_there && strcmp(text, "down") != 0;
-    struct doctor_finding *finding = doctor_add(doctor, is_up ? DOCTOR_GOOD : DOCTOR_WRONG, "card",
-                                                "packets of an interface that is down go nowhere");
-    doctor_found(finding, is_there ? "interface %s is %s" : "no interface %s%.0s", name, text);
-    doctor_wanted(finding, "an interface that is up");
-    doctor_remedy(finding, "ip link set %s up", name);
-}
-
-static void
-examine_ethernet(struct doctor *doctor, const struct port_settings *port)
-{
-    char address[32], text[DOCTOR_TEXT_BYTES];
-    uint64_t bits = 0;
-
-    if (pci_address(port->device, address)) {
-        examine_card(doctor, port->device);
-        if (doctor_read(doctor, text, "/sys/bus/pci/devices/%s/numa_node", address)) {
-            examine_place(doctor, "card", address, atoi(text));
-        }
-        return;
-    }
-    examine_interface(doctor, port->device);
-    if (doctor_read(doctor, text, "/proc/self/status") && strstr(text, "CapEff:") != NULL) {
-        bits = strtoull(strstr(text, "CapEff:") + 7, NULL, 16);
-    }
-    bool may = (bits & (1ull << CAP_NET_RAW)) && (bits & (1ull << CAP_NET_ADMIN));
-    struct doctor_finding *finding = doctor_add(doctor, may ? DOCTOR_GOOD : DOCTOR_WRONG, "rights",
-                                                "packet sockets and taps are refused without them");
-    doctor_found(finding, may ? "CAP_NET_RAW and CAP_NET_ADMIN" : "not both CAP_NET_RAW and CAP_NET_ADMIN");
-    doctor_wanted(finding, "both");
-    doctor_remedy(finding, "AmbientCapabilities=CAP_NET_RAW CAP_NET_ADMIN in the unit, or setcap on the program");
-}
-
 static void
 examine_places(struct doctor *doctor)
 {
@@ -280,7 +220,7 @@ examine_places(struct doctor *doctor)
     while (dir != NULL && (entry = readdir(dir)) != NULL) {
         if (entry->d_name[0] != '.' &&
             doctor_read(doctor, text, "/sys/class/infiniband/%s/device/numa_node", entry->d_name)) {
-            examine_place(doctor, "device", entry->d_name, atoi(text));
+            doctor_examine_place(doctor, "device", entry->d_name, atoi(text));
         }
     }
     if (dir != NULL) {
@@ -292,20 +232,24 @@ void
 doctor_examine_devices(struct doctor *doctor)
 {
     const struct settings *settings = doctor->settings;
-    bool infiniband = false, bypass = false;
+    bool infiniband = false, efa = false, bypass = false;
 
     for (uint32_t i = 0; i < settings->port_count; i++) {
         infiniband |= needs_infiniband(&settings->ports[i]);
+        efa |= strncmp(settings->ports[i].provider, "efa", 3) == 0;
         bypass = true;
     }
     if (infiniband) {
         examine_infiniband(doctor);
     }
+    if (efa) {
+        examine_efa(doctor);
+    }
     for (uint32_t i = 0; i < settings->port_count; i++) {
         if (settings->ports[i].type == PORT_FABRIC) {
             examine_provider(doctor, &settings->ports[i]);
         } else {
-            examine_ethernet(doctor, &settings->ports[i]);
+            doctor_examine_ethernet(doctor, &settings->ports[i]);
         }
     }
     if (!bypass) {
@@ -316,4 +260,7 @@ doctor_examine_devices(struct doctor *doctor)
         doctor_remedy(finding, "ports = ( { type = \"fabric\"; provider = \"efa\"; } ) in the settings");
     }
     examine_places(doctor);
+    if (doctor->dataplane == NULL) { /* one that serves is locked in, and may not ask interfaces */
+        doctor_examine_coalescing(doctor);
+    }
 }

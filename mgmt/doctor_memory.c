@@ -1,7 +1,6 @@
 /* doctor_memory.c - are pages, limits and clock what the settings need? */
 #include "dataplane/dataplane.h"
 #include "mgmt/doctor_probe.h"
-#include <sys/resource.h>
 
 #define SPARE_FILES    64  /* descriptors besides the sessions' */
 #define ETHERNET_PAGES 128 /* of 2 MiB, for the frames of an ethernet port */
@@ -14,12 +13,17 @@ examine_room(struct doctor *doctor)
 
     CHECK(host != NULL);
     host_read(doctor->root, host);
-    uint64_t wanted = doctor->settings->memory_limit;
+    uint64_t wanted = doctor->settings->memory_limit, free_pages = 0, kib = 2048;
+    doctor_number(doctor, "/proc/meminfo", "HugePages_Free:", &free_pages);
+    doctor_number(doctor, "/proc/meminfo", "Hugepagesize:", &kib);
+    /* Set aside, they are not available to others, but to this one; and no control group counts them. */
+    uint64_t room = host->memory_bytes;
+    room += doctor->settings->memory_huge && !host->memory_by_cgroup ? free_pages * kib * 1024 : 0;
     /* What a serving appliance has taken already is not available any more, and needs not be. */
-    bool enough = doctor->dataplane != NULL || host->memory_bytes == 0 || host->memory_bytes >= wanted;
+    bool enough = doctor->dataplane != NULL || host->memory_bytes == 0 || room >= wanted;
     struct doctor_finding *finding = doctor_add(doctor, enough ? DOCTOR_GOOD : DOCTOR_WRONG, "memory",
                                                 "the kernel kills the appliance before memory.limit is reached");
-    doctor_found(finding, "%s available%s, memory.limit %s", unit_print_size_short(here, host->memory_bytes),
+    doctor_found(finding, "%s available%s, memory.limit %s", unit_print_size_short(here, room),
                  host->memory_by_cgroup ? " by the control group" : "", unit_print_size_short(limit, wanted));
     doctor_wanted(finding, "memory.limit available");
     doctor_remedy(finding, "lower memory.limit, or raise %s",
@@ -46,6 +50,7 @@ examine_huge_pages(struct doctor *doctor)
     char free_text[UNIT_TEXT_BYTES], limit[UNIT_TEXT_BYTES], mode[DOCTOR_TEXT_BYTES];
     uint64_t needed = doctor->settings->memory_reserve; /* taken whole or not at all */
     uint64_t ports = has_port(doctor->settings, PORT_ETHERNET) ? ETHERNET_PAGES : 0;
+    uint64_t frames = doctor->dataplane == NULL ? ports * 2 * MIB : 0; /* a serving port has them */
     struct store_stats store = { .keys = 0 };
 
     doctor_number(doctor, "/proc/meminfo", "HugePages_Free:", &free_pages);
@@ -54,7 +59,7 @@ examine_huge_pages(struct doctor *doctor)
         store_stats(doctor->dataplane->store, &store);
     }
     uint64_t at_hand = free_pages * kib * 1024 + store.memory.huge_page_bytes;
-    bool enough = at_hand >= needed && doctor->settings->memory_huge;
+    bool enough = at_hand >= needed + frames && doctor->settings->memory_huge;
     struct doctor_finding *finding = doctor_add(doctor, enough ? DOCTOR_GOOD : DOCTOR_ADVICE, "huge pages",
                                                 "TLB misses cost a look-up tens of ns; what is missing is transparent");
     doctor_found(finding, "%s in huge pages of %llu KiB%s, memory.reserve %s",
@@ -62,7 +67,7 @@ examine_huge_pages(struct doctor *doctor)
                  doctor->settings->memory_huge ? "" : " that memory.huge_pages leaves unused",
                  unit_print_size_short(limit, needed));
     doctor_wanted(finding, "%s of them, memory.huge_pages = true", limit);
-    doctor_remedy(finding, "sysctl vm.nr_hugepages=%llu before the start, best in /etc/sysctl.d",
+    doctor_remedy(finding, "sluice-appliance apply, or sysctl vm.nr_hugepages=%llu before the start",
                   (unsigned long long)((needed + kib * 1024 - 1) / (kib * 1024) + ports));
 
     bool transparent = doctor_read(doctor, mode, "/sys/kernel/mm/transparent_hugepage/enabled");
@@ -71,17 +76,17 @@ examine_huge_pages(struct doctor *doctor)
                          "memory without huge pages costs a fault every 4 KiB and TLB misses for ever");
     doctor_found(finding, "%s", mode[0] == '\0' ? "no transparent huge pages in this kernel" : mode);
     doctor_wanted(finding, "madvise or always");
-    doctor_remedy(finding, "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
+    doctor_remedy(finding, "sluice-appliance apply, or echo madvise > /sys/kernel/mm/transparent_hugepage/enabled");
 }
 
 /* Fabric devices pin what they receive into; one CPU's registered slots are some MiB, a device's queues as much. */
 static void
 examine_memlock(struct doctor *doctor)
 {
-    struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
+    struct rlimit limit;
     char text[UNIT_TEXT_BYTES] = "unlimited";
 
-    getrlimit(RLIMIT_MEMLOCK, &limit);
+    doctor_limit(doctor, "Max locked memory", RLIMIT_MEMLOCK, &limit);
     bool enough = limit.rlim_cur == RLIM_INFINITY;
     if (!enough) {
         unit_print_size_short(text, limit.rlim_cur);
@@ -97,11 +102,11 @@ examine_memlock(struct doctor *doctor)
 static void
 examine_files(struct doctor *doctor)
 {
-    struct rlimit limit = { .rlim_cur = RLIM_INFINITY };
+    struct rlimit limit;
     char text[DOCTOR_TEXT_BYTES];
     uint64_t needed = doctor->settings->limits_clients + SPARE_FILES;
 
-    getrlimit(RLIMIT_NOFILE, &limit);
+    doctor_limit(doctor, "Max open files", RLIMIT_NOFILE, &limit);
     bool enough = limit.rlim_max >= needed; /* the start raises the soft limit to the hard one */
     struct doctor_finding *finding = doctor_add(doctor, enough ? DOCTOR_GOOD : DOCTOR_WRONG, "open files",
                                                 "clients are refused before limits.clients is reached");

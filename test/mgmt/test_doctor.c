@@ -1,41 +1,8 @@
-/* test_doctor.c - a host made of files in a temporary directory, and what is said of it. */
-#include "mgmt/doctor_probe.h"
+/* test_doctor.c - what is said of a host that lacks one thing or another. */
+#include "test/mgmt/doctor_fixture.h"
 #include <CUnit/Basic.h>
 #include <CUnit/CUnit.h>
-#include <limits.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-static char root[] = "/tmp/sluice-doctor-XXXXXX";
-static struct settings settings;
-static struct doctor doctor;
-
-static void
-host_file(const char *path, const char *text)
-{
-    char whole[PATH_MAX];
-
-    snprintf(whole, sizeof(whole), "%s%s", root, path);
-    for (char *slash = strchr(whole + sizeof(root), '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        mkdir(whole, 0755);
-        *slash = '/';
-    }
-    FILE *file = fopen(whole, "w");
-    CHECK(file != NULL);
-    fprintf(file, "%s\n", text);
-    fclose(file);
-}
-
-static void
-host_file_gone(const char *path)
-{
-    char whole[PATH_MAX];
-
-    snprintf(whole, sizeof(whole), "%s%s", root, path);
-    CHECK(unlink(whole) == 0);
-}
 
 /* A host of 16 CPUs and two nodes as an appliance wants it, lcores on CPUs 1 to 3. */
 static void
@@ -78,38 +45,6 @@ settings_make(void)
     settings.cpu_count = 3;
 }
 
-static void
-examine(void)
-{
-    doctor = (struct doctor){ .root = root, .settings = &settings };
-    doctor_examine(&doctor);
-}
-
-/* One without a name when there is none. */
-static const struct doctor_finding *
-finding_of(const char *name)
-{
-    for (uint32_t i = 0; i < doctor.count; i++) {
-        if (strcmp(doctor.findings[i].name, name) == 0) {
-            return &doctor.findings[i];
-        }
-    }
-    static const struct doctor_finding none = { .why = "" };
-    return &none;
-}
-
-static bool
-is_level(const char *name, enum doctor_level level)
-{
-    const struct doctor_finding *finding = finding_of(name);
-
-    if (finding->name[0] == '\0' || finding->level != level) {
-        printf("\n    %s: %s: %s\n", name, doctor_level_text(finding->level), finding->found);
-        return false;
-    }
-    return true;
-}
-
 /* What the host has, one file changed at a time, and what must be said then. */
 static const struct {
     const char *path, *bad, *good;
@@ -128,8 +63,8 @@ static const struct {
       "smp_affinity_list" },
     { "/sys/devices/system/cpu/cpu1/topology/thread_siblings_list", "1,9", "1", "smt", DOCTOR_ADVICE, "CPUs 1 share",
       "smt/control" },
-    { "/proc/meminfo", "MemAvailable: 1048575 kB\nHugePages_Free: 512\nHugepagesize: 2048 kB",
-      "MemAvailable: 1048576 kB\nHugePages_Free: 512\nHugepagesize: 2048 kB", "memory", DOCTOR_WRONG, "memory.limit",
+    { "/proc/meminfo", "MemAvailable: 2047 kB\nHugePages_Free: 511\nHugepagesize: 2048 kB",
+      "MemAvailable: 2048 kB\nHugePages_Free: 511\nHugepagesize: 2048 kB", "memory", DOCTOR_WRONG, "memory.limit",
       "lower memory.limit" },
     { "/proc/meminfo", "MemAvailable: 9999999 kB\nHugePages_Free: 511\nHugepagesize: 2048 kB",
       "MemAvailable: 9999999 kB\nHugePages_Free: 512\nHugepagesize: 2048 kB", "huge pages", DOCTOR_ADVICE, "1022 MiB",
@@ -232,16 +167,6 @@ ethernet_port(const char *device)
 }
 
 static void
-host_link(const char *path, const char *target)
-{
-    char whole[PATH_MAX];
-
-    snprintf(whole, sizeof(whole), "%s%s", root, path);
-    unlink(whole);
-    CHECK(symlink(target, whole) == 0);
-}
-
-static void
 a_card_that_the_kernel_has_is_wrong_and_vfio_is_right(void)
 {
     ethernet_port("00:06.0");
@@ -287,7 +212,7 @@ an_interface_must_be_up_and_may_be_opened(void)
 static void
 settings_of_another_host_come_first(void)
 {
-    doctor = (struct doctor){ .root = root, .settings = &settings, .elsewhere = "no CPU 47 here" };
+    doctor = (struct doctor){ .root = doctor_fixture_root(), .settings = &settings, .elsewhere = "no CPU 47 here" };
     doctor_examine(&doctor);
     CU_ASSERT_STRING_EQUAL(doctor.findings[0].name, "settings");
     CU_ASSERT_EQUAL(doctor.findings[0].level, DOCTOR_WRONG);
@@ -314,7 +239,7 @@ text_fits_80_columns_and_keeps_every_word(void)
 static void
 more_findings_than_fit_end_the_list_without_overflow(void)
 {
-    doctor = (struct doctor){ .root = root, .settings = &settings };
+    doctor = (struct doctor){ .root = doctor_fixture_root(), .settings = &settings };
     for (uint32_t i = 0; i < DOCTOR_FINDINGS_MAX + 5; i++) {
         doctor_found(doctor_add(&doctor, DOCTOR_GOOD, "numa", ""), "%u", i);
     }
@@ -325,7 +250,7 @@ more_findings_than_fit_end_the_list_without_overflow(void)
 int
 main(void)
 {
-    CHECK(mkdtemp(root) != NULL);
+    doctor_fixture_open();
     host_make();
     settings_make();
     CU_initialize_registry();
@@ -343,7 +268,5 @@ main(void)
     CU_basic_run_tests();
     unsigned failures = CU_get_number_of_failures();
     CU_cleanup_registry();
-    char command[64];
-    snprintf(command, sizeof(command), "rm -rf %s", root);
-    return system(command) != 0 || failures != 0;
+    return doctor_fixture_close() != 0 || failures != 0;
 }
