@@ -54,7 +54,7 @@ class OnHost(unittest.TestCase):
         """hpc7g.conf with other values: lcores="1-15", reserve="1GiB", device="..."."""
         text = (DEPLOY.parent.parent / "hpc7g.conf").read_text()
         for name, value in changed.items():
-            text, count = re.subn(rf'(\b{name} = )"[^"]*"', rf'\g<1>"{value}"', text)
+            text, count = re.subn(rf'^(\s*{name} = )"[^"]*"', rf'\g<1>"{value}"', text, flags=re.MULTILINE)
             self.assertEqual(count, 1, name)
         self.settings_text(text)
 
@@ -70,7 +70,7 @@ class OnHost(unittest.TestCase):
 
 class Refusals(OnHost):
     def refused(self, said, *words, code=1, untouched=True, **more):
-        before = self.host.snapshot()
+        before, calls = self.host.snapshot(), self.host.log()
         for command in words or ("plan", "apply", "status"):
             done = self.host.run(*command.split(), **more)
             self.assertEqual((done.returncode, done.stdout), (code, ""), done.stderr)
@@ -78,7 +78,7 @@ class Refusals(OnHost):
             self.assertEqual(len(done.stderr.splitlines()) if code == 1 else 1, 1)
         if untouched:
             self.assertEqual(self.host.snapshot(), before)
-            self.assertEqual(self.host.log(), [])
+            self.assertEqual(self.host.log(), calls)
 
     def test_wrong_words(self):
         for words in ("", "fly", "plan twice", "plan --fast", "revert --boot", "status --boot", "apply -c"):
@@ -91,7 +91,7 @@ class Refusals(OnHost):
     def test_settings_that_are_missing_or_wrong(self):
         self.refused("/nowhere", "plan -c /nowhere", "apply -c /nowhere")
         self.settings_text("lcores: { cpsu = \"1\"; };\n")
-        self.refused('no such setting' if False else "cpsu")
+        self.refused("cpsu")
         self.settings(cpus="all")
         self.refused("lcores.cpus")
 
@@ -158,7 +158,7 @@ class Refusals(OnHost):
         self.reverted()
 
     def test_a_state_that_cannot_be_understood_is_kept(self):
-        for text in ("{", "[]", '{"records": [1], "folders": []}'):
+        for text in ("{", "[]", '{"records": [1]}'):
             self.host.write("var/lib/sluice/appliance/state.json", text)
             self.refused("cannot be understood", "plan", "apply", "revert", "status")
             self.assertEqual(self.host.read("var/lib/sluice/appliance/state.json"), text)
@@ -298,7 +298,8 @@ class Changes(OnHost):
         self.good("apply")
         self.assertIn(f"grubby --update-kernel=ALL --remove-args={ARGUMENTS}", self.host.log())
         self.good("revert")
-        self.assertTrue(self.host.log()[-1].startswith("grubby --update-kernel=ALL --remove-args=isolcpus=managed_irq,domain,1-31"))
+        shorter = ARGUMENTS.replace("1-47", "1-31").replace("0,48-63", "0,32-63")
+        self.assertIn(f"grubby --update-kernel=ALL --remove-args={shorter}", self.host.log())
         self.host.path("settings").unlink()
         self.assertEqual(self.host.snapshot(), before)
 

@@ -109,10 +109,8 @@ class Host:
         if os.geteuid() == 0:
             self.give_away()
         self.before = self.snapshot()
-        self.threads = [threading.Thread(target=self.kernel, args=(name,), daemon=True) for name in
-                        ("drivers/ena/unbind", "drivers/vfio-pci/unbind", "drivers_probe")]
-        for thread in self.threads:
-            thread.start()
+        self.thread = threading.Thread(target=self.kernel, daemon=True)
+        self.thread.start()
 
     def path(self, name):
         return self.root / name
@@ -157,25 +155,34 @@ class Host:
         for name in ("drivers/ena/unbind", "drivers_probe"):
             os.mkfifo(self.path(f"sys/bus/pci/{name}"))
 
-    def kernel(self, name):
-        """What a driver's file does with each address written to it."""
-        path = self.path(f"sys/bus/pci/{name}")
+    def kernel(self):
+        """What drivers do with the addresses that are written to their files, which come and go with modprobe."""
+        files = {}
         while not self.ends:
-            try:
-                with open(path) as file:  # until somebody writes
-                    addresses = file.read().split()
-            except OSError:
-                time.sleep(0.01)  # vfio-pci is not loaded
-                continue
-            for address in addresses:
-                link = self.path(f"sys/bus/pci/devices/{address}/driver")
-                if name.endswith("unbind"):
-                    link.unlink(missing_ok=True)
-                elif not os.path.lexists(link):
-                    wanted = self.read(f"sys/bus/pci/devices/{address}/driver_override").strip()
-                    link.symlink_to("../../drivers/" + (wanted if wanted not in ("", "(null)") else "ena"))
-                    if os.geteuid() == 0:
-                        os.lchown(link, NOBODY, NOBODY)
+            for name in ("drivers/ena/unbind", "drivers/vfio-pci/unbind", "drivers_probe"):
+                try:
+                    path = self.path(f"sys/bus/pci/{name}")
+                    if name in files and os.fstat(files[name]).st_ino != path.stat().st_ino:
+                        os.close(files.pop(name))
+                    if name not in files and stat.S_ISFIFO(path.stat().st_mode):
+                        files[name] = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+                    self.kernel_take(name, os.read(files[name], 4096).decode().split() if name in files else ())
+                except (FileNotFoundError, BlockingIOError):
+                    pass  # not loaded, or nothing was written
+            time.sleep(0.002)
+        for file in files.values():
+            os.close(file)
+
+    def kernel_take(self, name, addresses):
+        for address in addresses:
+            link = self.path(f"sys/bus/pci/devices/{address}/driver")
+            if name.endswith("unbind"):
+                link.unlink(missing_ok=True)
+            elif not os.path.lexists(link):
+                wanted = self.read(f"sys/bus/pci/devices/{address}/driver_override").strip()
+                link.symlink_to("../../drivers/" + (wanted if wanted not in ("", "(null)") else "ena"))
+                if os.geteuid() == 0:
+                    os.lchown(link, NOBODY, NOBODY)
 
     def driver(self):
         link = self.path(f"sys/bus/pci/devices/{CARD}/driver")
@@ -248,11 +255,5 @@ class Host:
 
     def close(self):
         self.ends = True
-        for name in ("drivers/ena/unbind", "drivers/vfio-pci/unbind", "drivers_probe"):
-            try:
-                os.close(os.open(self.path(f"sys/bus/pci/{name}"), os.O_WRONLY | os.O_NONBLOCK))
-            except OSError:
-                pass  # nobody reads there
-        for thread in self.threads:
-            thread.join(5)
+        self.thread.join(5)
         shutil.rmtree(self.root)
