@@ -303,7 +303,7 @@ SSH = """#!/bin/sh
 echo "$*" >>{folder}/ssh
 case "$*" in *unreachable*) echo 'ssh: connect to host unreachable port 22: No route to host' >&2; exit 255 ;; esac
 for word; do command=$word; done
-case $command in sh) exec bash --posix ;; esac  # as where sh is bash, which reads its input line by line
+case $command in sh) exec ${{ISOLATED-}} bash --posix ;; esac  # as where sh is bash, which reads its input line by line
 exit 1
 """
 
@@ -329,6 +329,15 @@ class OtherHost(Bench):
         metadata = json.loads((self.out / "metadata.json").read_text())
         self.assertEqual(metadata["server_machine"]["host"], socket.gethostname())
         self.assert_nothing_left()
+
+    def test_cpus_there_that_are_isolated_from_logins_serve(self):
+        first, *others = sorted(os.sched_getaffinity(0))
+        if not others:
+            self.skipTest("one CPU")
+        self.environment["ISOLATED"] = f"taskset -c {first}"
+        for word in (), ("--server-cpu", others[-1]):  # the last one unless said
+            self.matrix("--server", "elsewhere", "--address", "127.0.0.1", "--providers", "", "--wires", "resp", *word, "--restart")
+            self.assertIn(f'"cpus":"{others[-1]}"', (self.out / "logs/kernel-tcp-resp-server.log").read_text())
 
     def test_the_bare_transport_between_two_hosts(self):
         self.matrix("--server", "elsewhere", "--address", "127.0.0.1", "--providers", "net", "--sends", "send", "--wires", "sbe",

@@ -202,6 +202,9 @@ log_last_words(const char *log, char *why, size_t why_bytes)
 
 /* ---- the other host ---- */
 
+/* A login there is kept off CPUs that are isolated for servers. What a cpuset forbids stays forbidden. */
+#define EVERY_CPU "taskset -p -c 0-1023 $$ >/dev/null 2>&1\n"
+
 bool
 matrix_host_probe(const struct matrix_host *host, const char *log, char **json, char *why, size_t why_bytes)
 {
@@ -214,7 +217,8 @@ matrix_host_probe(const struct matrix_host *host, const char *log, char **json, 
     CHECK(to != NULL);
     fprintf(to, "sluiced=");
     quoted_print(to, host->sluiced);
-    fprintf(to, "\n" BENCH_BESIDE "command -v \"$sluiced\" >/dev/null || { echo 'sluice-matrix absent'; exit 0; }\n"
+    fprintf(to, "\n" EVERY_CPU BENCH_BESIDE
+                "command -v \"$sluiced\" >/dev/null || { echo 'sluice-matrix absent'; exit 0; }\n"
                 "\"$bench\" machine </dev/null 2>/dev/null\n"
                 "echo 'sluice-matrix probed'\n");
     fclose(to);
@@ -298,7 +302,7 @@ script_print(FILE *to, const struct matrix_plan *plan, const struct matrix_host 
     config_print(to, host, row, device);
     fprintf(to, "SLUICE_MATRIX_END\nfloor=\nsluiced=");
     quoted_print(to, host->sluiced);
-    fprintf(to, "\n");
+    fprintf(to, "\n%s", host->ssh_target != NULL ? EVERY_CPU : "");
     if (plan->with_floor && host->ssh_target != NULL) {
         floor_peer_print(to, plan, host);
     }
