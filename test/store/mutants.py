@@ -91,7 +91,7 @@ MUTANTS = [
            "race_published"),
     Mutant("stamp-not-above-the-old", "store.c",
            "stamp_take(&store->clock, member->seat, MAX(above, change->cut));",
-           "stamp_take(&store->clock, member->seat, change->cut);", "test_store"),
+           "stamp_take(&store->clock, member->seat, change->cut);", "test_stamp"),
     Mutant("scan-does-not-follow", "scan.c", "while (UNLIKELY((link & LINK_FORWARDED) != 0)) {", "while (false) {",
            "race_scan"),
     Mutant("scan-order-of-buckets", "scan.c", "return table_bucket(table, place_reverse(place));",

@@ -1,5 +1,6 @@
 #include "store/cut.h"
 #include "store/stamp.h"
+#include "store_fixture.h"
 #include <CUnit/Basic.h>
 #include <pthread.h>
 
@@ -122,6 +123,39 @@ cuts_at_the_same_time_never_go_back(void)
     }
 }
 
+/* ---- in the store ---- */
+
+/* As if who wrote it ran on a core whose clock is ahead by minutes. Returns its stamp now. */
+static uint64_t
+put_ahead(const struct store *store, struct slice key)
+{
+    struct index_place place;
+    index_look(&store->index, key, store_hash(store, key), &place);
+    return slot_record(place.word)->stamp += 1ull << 40;
+}
+
+static void
+a_change_is_stamped_above_what_it_replaces_although_that_is_ahead_of_the_clock(void)
+{
+    struct store *store = fixture_open(2, 16 * MIB, 0);
+    struct store_member *a = fixture_join(store, 0), *b = fixture_join(store, 1);
+    struct slice key = SLICE_LITERAL("k");
+    bool was_there;
+    CU_ASSERT_EQUAL(fixture_put(a, key, key), STORE_OK);
+    uint64_t ahead = put_ahead(store, key);
+    CU_ASSERT_EQUAL(fixture_put(b, key, key), STORE_OK);
+    CU_ASSERT(fixture_get(a, key)->stamp > ahead);
+    ahead = put_ahead(store, key);
+    CU_ASSERT_EQUAL(fixture_del(a, key, &was_there), STORE_OK);
+    CU_ASSERT(store_view(a, key, store_hash(store, key)).version > ahead);
+    ahead = put_ahead(store, key); /* the ghost */
+    CU_ASSERT_EQUAL(fixture_put(b, key, key), STORE_OK);
+    CU_ASSERT(fixture_get(a, key)->stamp > ahead);
+    store_leave(b);
+    store_leave(a);
+    store_close(store);
+}
+
 int
 main(void)
 {
@@ -134,6 +168,7 @@ main(void)
     CU_ADD_TEST(suite, a_cut_that_is_not_decided_yet_shows_readers_the_one_before);
     CU_ADD_TEST(suite, a_cut_rises_also_when_the_clock_stands_behind_the_one_before);
     CU_ADD_TEST(suite, cuts_at_the_same_time_never_go_back);
+    CU_ADD_TEST(suite, a_change_is_stamped_above_what_it_replaces_although_that_is_ahead_of_the_clock);
     CU_basic_set_mode(CU_BRM_VERBOSE);
     CU_basic_run_tests();
     unsigned failures = CU_get_number_of_failures();

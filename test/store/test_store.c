@@ -150,34 +150,6 @@ a_key_that_comes_and_goes_keeps_one_slot_and_its_stamps_rise(void)
     shut();
 }
 
-/* As if who wrote it ran on a core whose clock is ahead by minutes. Returns its stamp now. */
-static uint64_t
-put_ahead(struct slice key)
-{
-    struct index_place place;
-    index_look(&store->index, key, store_hash(store, key), &place);
-    return slot_record(place.word)->stamp += 1ull << 40;
-}
-
-static void
-a_change_is_stamped_above_what_it_replaces_although_that_is_ahead_of_the_clock(void)
-{
-    open_two();
-    struct slice key = SLICE_LITERAL("k");
-    bool was_there;
-    CU_ASSERT_EQUAL(fixture_put(a, key, key), STORE_OK);
-    uint64_t ahead = put_ahead(key);
-    CU_ASSERT_EQUAL(fixture_put(b, key, key), STORE_OK);
-    CU_ASSERT(fixture_get(a, key)->stamp > ahead);
-    ahead = put_ahead(key);
-    CU_ASSERT_EQUAL(fixture_del(a, key, &was_there), STORE_OK);
-    CU_ASSERT(store_view(a, key, store_hash(store, key)).version > ahead);
-    ahead = put_ahead(key); /* the ghost */
-    CU_ASSERT_EQUAL(fixture_put(b, key, key), STORE_OK);
-    CU_ASSERT(fixture_get(a, key)->stamp > ahead);
-    shut();
-}
-
 static void
 a_long_key_leaves_a_tomb_instead_of_a_ghost(void)
 {
@@ -607,7 +579,6 @@ main(void)
     CU_ADD_TEST(suite, keys_of_any_bytes_and_lengths_hold_their_values);
     CU_ADD_TEST(suite, a_change_that_keeps_publishes_nothing);
     CU_ADD_TEST(suite, a_key_that_comes_and_goes_keeps_one_slot_and_its_stamps_rise);
-    CU_ADD_TEST(suite, a_change_is_stamped_above_what_it_replaces_although_that_is_ahead_of_the_clock);
     CU_ADD_TEST(suite, a_long_key_leaves_a_tomb_instead_of_a_ghost);
     CU_ADD_TEST(suite, a_change_that_loses_runs_again_on_what_is_there_and_loses_no_memory);
     CU_ADD_TEST(suite, what_memory_holds_is_told_apart);
