@@ -102,6 +102,7 @@ PLANTS = [
     ("README.md", 'rank --operations table\n', 'rank --operations "table\n', "not shell"),
     (DEPLOY + "kubernetes/README.md", "digest=$(printf", "digest=$((printf", "not shell"),
     (DEPLOY + "systemd/sluiced.service.in", "sluicectl config reload", "sluicectl config reread", "sluicectl config has no 'reread'"),
+    (CLUSTER + "matrix.sbatch", "--sluiced \"$sluice", "--program \"$sluice", "sluice-appliance has no option --program"),
     # files
     (DEPLOY + "README.md", "skypilot/README.md", "skypilot/READ.md", "no file skypilot/READ.md"),
     (DEPLOY + "ec2/README.md", "| host.sh |", "| `hosts.sh` |", "no file hosts.sh"),

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# node.sh - what a compute node needs to run a Sluice that was built on the head node: its libraries, and huge pages.
+# node.sh - what a compute node needs to run a Sluice that was built on the head node: its libraries.
 # ParallelCluster runs it as root once the node is configured (CustomActions in cluster.yaml).
 set -euo pipefail
 
@@ -7,11 +7,8 @@ set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
 apt-get -q update
 apt-get -q -y install --no-install-recommends libnuma-dev libconfig-dev libjansson-dev libmicrohttpd-dev libxxhash-dev \
-    libsodium-dev libseccomp-dev libedit-dev zlib1g-dev
+    libsodium-dev libseccomp-dev libedit-dev zlib1g-dev ethtool
 
 # Amazon's libfabric, which the image has, and whose EFA is newer than Ubuntu's.
 echo /opt/amazon/efa/lib >/etc/ld.so.conf.d/000-efa.conf
 ldconfig
-
-# Each row of the matrix reserves 256 MiB; libfabric's buffers take some too.
-sysctl -q vm.nr_hugepages=512
