@@ -2,8 +2,21 @@
 #include "dataplane/dataplane.h"
 #include "mgmt/doctor_probe.h"
 
-#define SPARE_FILES    64  /* descriptors besides the sessions' */
+#define SPARE_FILES    64 /* descriptors besides the sessions' */
+#define HUGE_PAGE_KIB  2048ull
 #define ETHERNET_PAGES 128 /* of 2 MiB, for the frames of an ethernet port */
+
+/* Free, of 2 MiB: what the store and DPDK take, and what need not be the kernel's default. */
+static uint64_t
+huge_bytes_free(const struct doctor *doctor, uint64_t *kib)
+{
+    uint64_t free_pages = 0;
+
+    *kib = HUGE_PAGE_KIB;
+    doctor_number(doctor, "/proc/meminfo", "HugePages_Free:", &free_pages);
+    doctor_number(doctor, "/proc/meminfo", "Hugepagesize:", kib);
+    return *kib == HUGE_PAGE_KIB ? free_pages * HUGE_PAGE_KIB * 1024 : 0;
+}
 
 static void
 examine_room(struct doctor *doctor)
@@ -13,12 +26,10 @@ examine_room(struct doctor *doctor)
 
     CHECK(host != NULL);
     host_read(doctor->root, host);
-    uint64_t wanted = doctor->settings->memory_limit, free_pages = 0, kib = 2048;
-    doctor_number(doctor, "/proc/meminfo", "HugePages_Free:", &free_pages);
-    doctor_number(doctor, "/proc/meminfo", "Hugepagesize:", &kib);
+    uint64_t wanted = doctor->settings->memory_limit, kib, huge_bytes = huge_bytes_free(doctor, &kib);
     /* Set aside, they are not available to others, but to this one; and no control group counts them. */
     uint64_t room = host->memory_bytes;
-    room += doctor->settings->memory_huge && !host->memory_by_cgroup ? free_pages * kib * 1024 : 0;
+    room += doctor->settings->memory_huge && !host->memory_by_cgroup ? huge_bytes : 0;
     /* What a serving appliance has taken already is not available any more, and needs not be. */
     bool enough = doctor->dataplane != NULL || host->memory_bytes == 0 || room >= wanted;
     struct doctor_finding *finding = doctor_add(doctor, enough ? DOCTOR_GOOD : DOCTOR_WRONG, "memory",
@@ -46,29 +57,30 @@ has_port(const struct settings *settings, enum port_type type)
 static void
 examine_huge_pages(struct doctor *doctor)
 {
-    uint64_t free_pages = 0, kib = 2048;
+    uint64_t kib;
     char free_text[UNIT_TEXT_BYTES], limit[UNIT_TEXT_BYTES], mode[DOCTOR_TEXT_BYTES];
     uint64_t needed = doctor->settings->memory_reserve; /* taken whole or not at all */
     uint64_t ports = has_port(doctor->settings, PORT_ETHERNET) ? ETHERNET_PAGES : 0;
     uint64_t frames = doctor->dataplane == NULL ? ports * 2 * MIB : 0; /* a serving port has them */
     struct store_stats store = { .keys = 0 };
 
-    doctor_number(doctor, "/proc/meminfo", "HugePages_Free:", &free_pages);
-    doctor_number(doctor, "/proc/meminfo", "Hugepagesize:", &kib);
     if (doctor->dataplane != NULL) {
         store_stats(doctor->dataplane->store, &store);
     }
-    uint64_t at_hand = free_pages * kib * 1024 + store.memory.huge_page_bytes;
+    uint64_t at_hand = huge_bytes_free(doctor, &kib) + store.memory.huge_page_bytes;
     bool enough = at_hand >= needed + frames && doctor->settings->memory_huge;
     struct doctor_finding *finding = doctor_add(doctor, enough ? DOCTOR_GOOD : DOCTOR_ADVICE, "huge pages",
                                                 "TLB misses cost a look-up tens of ns; what is missing is transparent");
     doctor_found(finding, "%s in huge pages of %llu KiB%s, memory.reserve %s",
-                 unit_print_size_short(free_text, at_hand), (unsigned long long)kib,
-                 doctor->settings->memory_huge ? "" : " that memory.huge_pages leaves unused",
+                 unit_print_size_short(free_text, at_hand), HUGE_PAGE_KIB,
+                 kib != HUGE_PAGE_KIB            ? ", which are not the kernel's default"
+                 : doctor->settings->memory_huge ? ""
+                                                 : " that memory.huge_pages leaves unused",
                  unit_print_size_short(limit, needed));
     doctor_wanted(finding, "%s of them, memory.huge_pages = true", limit);
-    doctor_remedy(finding, "sluice-appliance apply, or sysctl vm.nr_hugepages=%llu before the start",
-                  (unsigned long long)((needed + kib * 1024 - 1) / (kib * 1024) + ports));
+    doctor_remedy(finding, "%ssluice-appliance apply, or sysctl vm.nr_hugepages=%llu before the start",
+                  kib != HUGE_PAGE_KIB ? "boot with default_hugepagesz=2M, then " : "",
+                  (unsigned long long)((needed + 2 * MIB - 1) / (2 * MIB) + ports));
 
     bool transparent = doctor_read(doctor, mode, "/sys/kernel/mm/transparent_hugepage/enabled");
     transparent = transparent && strstr(mode, "[never]") == NULL;
