@@ -9,6 +9,7 @@ import json
 import pathlib
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -200,6 +201,75 @@ def check_wrong(server):
     expect("errors are told", (code, "errors" in error), (1, True))
 
 
+class Liar:
+    """A server that has learnt one thing to say: `banner` to whoever comes, `answer` to each request, and the end of the
+    connection after `limit` of them. INFO, which asks for the number of lcores, is answered like all else."""
+
+    def __init__(self, answer, banner=b"", limit=None):
+        self.answer, self.banner, self.limit = answer, banner, limit
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        threading.Thread(target=self.accept, daemon=True).start()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+
+    def accept(self):
+        while True:
+            try:
+                connection = self.socket.accept()[0]
+            except OSError:
+                return
+            threading.Thread(target=self.serve, args=(connection,), daemon=True).start()
+
+    def serve(self, connection):
+        with connection:
+            try:
+                connection.sendall(self.banner)
+                served = 0
+                while (piece := connection.recv(65536)) and served != self.limit:
+                    count = piece.count(b"*")  # of the requests used here, which come whole
+                    if self.limit is not None:
+                        count = min(count, self.limit - served)
+                    connection.sendall(self.answer * count)
+                    served += count
+            except OSError:
+                pass
+
+
+def check_liars(_):
+    """What no server would say is told, ends with 1, and is neither a rate nor a latency."""
+    liars = (
+        ("one answer ahead", Liar(b"+PONG\r\n", banner=b"+PONG\r\n"), "nobody asked for|not the expected one"),
+        ("two answers", Liar(b"+PONG\r\n+PONG\r\n"), "nobody asked for|not the expected one"),
+        ("errors", Liar(b"-ERR no\r\n"), "ERR no"),
+        ("another type", Liar(b":1\r\n"), "replies of another type|not the expected one"),
+        ("another word", Liar(b"+PANG\r\n"), "another status|not the expected one"),
+        ("no reply at all", Liar(b"PONG\r\n"), "begins no reply|receiving"),
+        ("the end", Liar(b"+PONG\r\n", limit=70), "closed|receiving"),
+    )
+    runs = (
+        ("latency", "latency.csv", ("--only", "PING", "--samples", 1000, "--warmup", 1000)),
+        ("throughput", "throughput.csv", ("-t", "ping", "-n", 200, "-c", 1)),
+        ("open", "open.csv", ("-t", "ping", "--rate", 400, "--seconds", 0.1, "--warmup", 0)),
+    )
+    for name, liar, text in liars:
+        with liar:
+            for command, file, words in runs:
+                with tempfile.TemporaryDirectory() as folder:
+                    code, _, out, error = bench(command, "-p", liar.port, *words, "--out", folder, timeout=20)
+                    expect(f"{command}, {name}, is told: {out} {error}", (code, re.search(text, error + out) is not None), (1, True))
+                    rates = [float(row.get("requests_per_second", 1)) for row in table(folder, file)]
+                    expect(f"{command}, {name}, is no row: {table(folder, file)}", any(rates), False)
+                    expect(f"{command}, {name}, is unavailable or a row of errors", len(table(folder, "unavailable.csv")) + len(rates) > 0, True)
+    with Liar(b"-BUSY\r\n") as liar:
+        code, rows, _, error = bench("open", "-p", liar.port, "-t", "ping", "--knee", "--rate", 1000, "--seconds", 0.1, "--warmup", 0, "--csv")
+        expect(f"errors are no rate that is kept: {error}", (code, {row["verdict"] for row in rows}), (1, {"errors"}))
+
+
 def interrupted(words, after_s, sig=signal.SIGINT):
     process = subprocess.Popen([BENCH, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     time.sleep(after_s)
@@ -265,7 +335,7 @@ def main():
         config.flush()
         with Server(config=config.name) as server:
             for check in (check_pause, check_transports, check_lists, check_popularity, check_accounts, check_peer, check_wrong,
-                          check_stopped, check_interrupt):
+                          check_liars, check_stopped, check_interrupt):
                 if only in check.__name__:
                     begun = time.monotonic()
                     check(server)

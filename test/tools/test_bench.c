@@ -1,4 +1,5 @@
 /* test_bench.c - sluice-bench: digits, schedules, and replies counted wherever they are cut. */
+#include "codec/sbe_client.h"
 #include "tools/bench/load.h"
 #include <CUnit/Basic.h>
 
@@ -129,6 +130,25 @@ replies_of_the_wrong_type_are_noticed(void)
 }
 
 static void
+a_value_of_another_length_is_noticed_on_sbe(void)
+{
+    for (uint32_t bytes = 3; bytes <= 5; bytes++) {
+        uint8_t frame[64];
+        struct scanner scanner;
+        size_t head = SBE_FRAME_HEADER_BYTES + SBE_BULK_REPLY_HEAD_BYTES;
+        sbe_store_uint32(frame, (uint32_t)(SBE_BULK_REPLY_HEAD_BYTES + SBE_LENGTH_BYTES + bytes));
+        sbe_bulk_reply_put(frame + SBE_FRAME_HEADER_BYTES, 7);
+        sbe_put_data(frame + head, slice_of((const uint8_t *)"abcde", bytes));
+        scanner_init(&scanner, CLIENT_SBE, 4);
+        scanner_expect(&scanner, EXPECT_VALUE);
+        size_t all = head + SBE_LENGTH_BYTES + bytes;
+        CU_ASSERT_EQUAL(scanner_scan(&scanner, slice_of(frame, all)), all);
+        CU_ASSERT_EQUAL(scanner.replies, 1);
+        CU_ASSERT_EQUAL(scanner.surprises, bytes != 4);
+    }
+}
+
+static void
 what_is_no_reply_stops_the_count(void)
 {
     static const char *const wires[] = { "?\r\n", "$4\r\nabcdXX", "PING\r\n" };
@@ -151,6 +171,7 @@ main(void)
     CU_ADD_TEST(suite, a_mix_is_spread_by_weight);
     CU_ADD_TEST(suite, replies_are_counted_wherever_they_are_cut);
     CU_ADD_TEST(suite, replies_of_the_wrong_type_are_noticed);
+    CU_ADD_TEST(suite, a_value_of_another_length_is_noticed_on_sbe);
     CU_ADD_TEST(suite, what_is_no_reply_stops_the_count);
     CU_basic_run_tests();
     unsigned failures = CU_get_number_of_failures();

@@ -12,6 +12,7 @@
 #define TURNS_PER_CLOCK 256
 #define EVENTS_MAX      64
 #define WAIT_MS         50
+#define SETTLE_US       1000
 /* A ring holds this many times the depth, so that a batch seldom meets its end. */
 #define RING_DEPTHS     8
 
@@ -311,6 +312,21 @@ workers_run(struct generator *generator)
     pthread_barrier_destroy(&generator->barrier);
 }
 
+/* A server that is one answer ahead, from the connection's beginning on, is found out when all are there. */
+static void
+silence_check(struct generator *generator)
+{
+    usleep(SETTLE_US);
+    for (uint32_t i = 0; i < generator->worker_count; i++) {
+        struct worker *worker = &generator->workers[i];
+        for (uint32_t j = 0; j < worker->connection_count && !worker->broken; j++) {
+            if (!pipeline_is_silent(&worker->connections[j].pipeline)) {
+                worker_break(worker, &worker->connections[j]);
+            }
+        }
+    }
+}
+
 static void
 result_add(struct generator_result *result, const struct worker *worker)
 {
@@ -378,6 +394,7 @@ generator_run(const struct generator_plan *plan, struct generator_result *result
     if (good) {
         workers_prepare(&generator);
         workers_run(&generator);
+        silence_check(&generator);
         results_add(&generator, result);
     }
     generator_fini(&generator);

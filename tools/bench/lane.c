@@ -232,7 +232,9 @@ lane_block(struct lanes *lanes, uint32_t index, uint32_t count, bool keep, char 
         struct floor_sizes sizes = floor_sizes_of(&lanes->lanes[0].operation);
         good = floor_run(lane->floor, &sizes, ticks, lead + count, why, why_bytes);
     } else {
-        good = operation_block(&lane->operation, ticks, lead + count, &taken, why, why_bytes);
+        good = operation_is_silent(&lane->operation, why, why_bytes) &&
+               operation_block(&lane->operation, ticks, lead + count, &taken, why, why_bytes) &&
+               operation_is_silent(&lane->operation, why, why_bytes);
     }
     if (keep && good && taken > lead) {
         memcpy(lane->ticks + lane->done, ticks + lead, (taken - lead) * sizeof(*ticks));

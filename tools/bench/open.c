@@ -230,8 +230,8 @@ log_folder(const struct open *open, const struct open_result *result, char *fold
     } else if (open->targets.folder != NULL) {
         snprintf(folder, folder_bytes, "%s/hlog", open->targets.folder);
     }
-    return (open->hlog_folder != NULL || open->targets.folder != NULL) && !result->client_bound &&
-           result->latency.samples > 0;
+    return (open->hlog_folder != NULL || open->targets.folder != NULL) && !result->client_bound && !result->broken &&
+           result->errors + result->surprises == 0 && result->latency.samples > 0;
 }
 
 /* One rate on one server. False: nothing ran, or the connection broke. */

@@ -39,7 +39,7 @@ struct open_result {
     uint64_t unanswered;
     double seconds;  /* from the warm-up's end to the schedule's, or to the last answer when that came later */
     double achieved; /* answers a second over that time */
-    bool kept;       /* at least 99% of the rate */
+    bool kept;       /* at least 99% of the rate, and every answer right */
     bool client_bound;
     struct summary latency, lateness;
     uint64_t *latencies;                /* ticks, ascending, latency.samples of them; open_result_fini() frees them */

@@ -11,11 +11,12 @@ open_verdict(const struct open_row *row)
 {
     const struct open_result *result = row->result;
     bool slow = row->p99_us_most > 0 && result->latency.p99_us > row->p99_us_most;
-    return result->broken         ? "broken"
-           : result->client_bound ? "client"
-           : !result->kept        ? "not kept"
-           : slow                 ? "slow"
-                                  : "kept";
+    return result->broken                           ? "broken"
+           : result->errors + result->surprises > 0 ? "errors"
+           : result->client_bound                   ? "client"
+           : !result->kept                          ? "not kept"
+           : slow                                   ? "slow"
+                                                    : "kept";
 }
 
 static void
@@ -98,12 +99,13 @@ void
 open_row_keep(const struct open_row *row, struct targets *targets)
 {
     const struct open_result *result = row->result;
-    if (result->client_bound || result->latency.samples == 0) {
+    bool wrong = result->broken || result->errors + result->surprises > 0;
+    if (wrong || result->client_bound || result->latency.samples == 0) { /* no latency of this rate */
         char error[512];
         snprintf(error, sizeof(error), "open %s at %.0f/s: %s", row->test, row->rate,
-                 result->client_bound ? "the client was the bottleneck"
-                 : result->broken     ? result->error
-                                      : "interrupted before anything was measured");
+                 wrong                  ? result->error
+                 : result->client_bound ? "the client was the bottleneck"
+                                        : "interrupted before anything was measured");
         targets_unavailable(targets, row->target->label, error);
         return;
     }

@@ -330,11 +330,28 @@ bytes_arrive(struct client *client, const struct operation_bytes *expected)
     if (UNLIKELY(view.bytes < expected->bytes)) {
         return view.bytes == 0 || memcmp(view.data, expected->data, view.bytes) == 0 ? ARRIVES : ARRIVED_OTHER;
     }
-    if (UNLIKELY(memcmp(view.data, expected->data, expected->bytes) != 0)) {
+    if (UNLIKELY(view.bytes > expected->bytes || memcmp(view.data, expected->data, expected->bytes) != 0)) {
         return ARRIVED_OTHER;
     }
     client_raw_take(client, expected->bytes);
     return ARRIVED;
+}
+
+static bool
+client_is_silent(struct client *client, char *why, size_t why_bytes)
+{
+    struct slice view;
+    if (client_raw_receive(client, &view) != CLIENT_OK) {
+        return say(why, why_bytes, "receiving", client_why(client));
+    }
+    return view.bytes == 0 || say(why, why_bytes, "receiving", "an answer that nobody asked for");
+}
+
+bool
+operation_is_silent(struct operation *operation, char *why, size_t why_bytes)
+{
+    return client_is_silent(operation->client, why, why_bytes) &&
+           (operation->subscriber == NULL || client_is_silent(operation->subscriber, why, why_bytes));
 }
 
 static bool

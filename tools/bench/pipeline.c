@@ -121,6 +121,8 @@ patch_ahead(struct pipeline *pipeline, uint32_t ahead)
     }
 }
 
+static const char unasked[] = "a reply that nobody asked for";
+
 bool
 pipeline_receive(struct pipeline *pipeline, uint32_t ahead)
 {
@@ -135,10 +137,21 @@ pipeline_receive(struct pipeline *pipeline, uint32_t ahead)
     client_raw_take(pipeline->client, scanner_scan(&pipeline->scanner, view));
     pipeline->done = pipeline->scanner.replies;
     if (UNLIKELY(pipeline->done > pipeline->issued)) {
-        pipeline->scanner.malformed = "a reply that nobody asked for";
+        pipeline->scanner.malformed = unasked;
         pipeline->done = pipeline->issued;
     }
     return pipeline->scanner.malformed == NULL;
+}
+
+bool
+pipeline_is_silent(struct pipeline *pipeline)
+{
+    struct slice view;
+    if (client_raw_receive(pipeline->client, &view) == CLIENT_OK && view.bytes > 0) {
+        pipeline->scanner.malformed = unasked;
+        return false;
+    }
+    return true; /* what is closed now was answered */
 }
 
 const char *

@@ -34,6 +34,9 @@ bool pipeline_send(struct pipeline *pipeline);
 /* Count what came; with nothing there, patch a few of the next `ahead` requests. False: the connection is over. */
 bool pipeline_receive(struct pipeline *pipeline, uint32_t ahead);
 
+/* With nothing in flight: false when a reply waits that nobody asked for, so that one before it was no answer. */
+bool pipeline_is_silent(struct pipeline *pipeline);
+
 /* Issued bytes wait for room: nothing more can be issued. */
 static inline bool
 pipeline_backed_up(const struct pipeline *pipeline)

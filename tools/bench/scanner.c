@@ -252,6 +252,8 @@ sbe_judge(struct scanner *scanner, enum expected_kind kind, uint16_t template_id
         count_error(scanner, readable ? value.bytes : slice_text("an error"));
     } else if (may_miss && template_id == SBE_NIL_REPLY_TEMPLATE) {
         scanner->misses++;
+    } else if (kind == EXPECT_VALUE && template_id == SBE_BULK_REPLY_TEMPLATE) {
+        count_surprise(scanner, "a value of another length");
     } else {
         count_surprise(scanner, "a reply of another type");
     }
@@ -265,6 +267,7 @@ sbe_scan(struct scanner *scanner, struct slice view)
         [EXPECT_INTEGER] = SBE_INTEGER_REPLY_TEMPLATE, [EXPECT_VALUE] = SBE_BULK_REPLY_TEMPLATE,
         [EXPECT_BULK] = SBE_BULK_REPLY_TEMPLATE,       [EXPECT_DOUBLE] = SBE_DOUBLE_REPLY_TEMPLATE,
     };
+    uint32_t value_bytes = SBE_BULK_REPLY_HEAD_BYTES + SBE_LENGTH_BYTES + scanner->value_bytes; /* a frame's */
     size_t at = 0;
     while (view.bytes - at >= SBE_FRAME_HEADER_BYTES + SBE_HEADER_BYTES) {
         uint32_t bytes = sbe_load_uint32(view.data + at);
@@ -277,7 +280,9 @@ sbe_scan(struct scanner *scanner, struct slice view)
             break;
         }
         enum expected_kind kind = scanner->schedule[scanner->position];
-        bool right = kind == EXPECT_ANY ? template_id != SBE_ERROR_REPLY_TEMPLATE : template_id == templates[kind];
+        bool right = kind == EXPECT_ANY
+                         ? template_id != SBE_ERROR_REPLY_TEMPLATE
+                         : template_id == templates[kind] && (kind != EXPECT_VALUE || bytes == value_bytes);
         if (UNLIKELY(!right)) {
             sbe_judge(scanner, kind, template_id, slice_of(view.data + at, SBE_FRAME_HEADER_BYTES + bytes));
         }

@@ -14,8 +14,10 @@
 static const char usage[] =
     "Usage: sluice-bench throughput [OPTIONS] [COMMAND ARGUMENT...]\n"
     "Every connection keeps -P requests in flight: a closed loop, which asks nothing while the server pauses, so that\n"
-    "its percentiles do not show pauses (sluice-bench open does). Replies are counted and their types checked; one\n"
-    "request in flight on each connection is timed, the last 262,144 of each thread are ranked.\n"
+    "its percentiles do not show pauses (sluice-bench open does). The types of all replies are checked, and rates "
+    "count\n"
+    "those that are right; one request in flight on each connection is timed, the last 262,144 of each thread are\n"
+    "ranked.\n"
     "-c, -P, -d and --lcores take lists (1,16,50): every combination is run.\n"
     "\n" BENCH_CONNECTION_USAGE "  -c CONNECTIONS                (50)\n"
     "  -P DEPTH                      requests in flight on each connection (1)\n"

@@ -14,7 +14,8 @@ measured_add(struct measured *measured, const struct generator_result *result, c
 {
     bool first = measured->runs == 0;
     CHECK(measured->runs < THROUGHPUT_RUNS_MAX);
-    measured->rates[measured->runs++] = result->seconds > 0 ? (double)result->replies / result->seconds : 0;
+    uint64_t right = result->replies - result->errors - result->surprises;
+    measured->rates[measured->runs++] = result->seconds > 0 ? (double)right / result->seconds : 0;
     measured->replies += result->replies;
     measured->misses += result->misses;
     measured->errors += result->errors;
