@@ -24,6 +24,8 @@
     X("expired_keys", store.expired_keys)                                                                              \
     X("moved_records", store.moved_records)                                                                            \
     X("emptied_pages", store.memory.emptied_pages)                                                                     \
+    X("larger_takes", store.memory.larger_takes)                                                                       \
+    X("larger_blocks", store.memory.larger_blocks)                                                                     \
     X("page_misses", store.memory.page_misses)                                                                         \
     X("oom_refusals", store.oom_refusals)
 

@@ -5,7 +5,7 @@
 
 /* Index blocks come from the reserve: what shrinks must work when memory is full, and a segment may need a rebuild. */
 struct index_bucket *
-index_table_take(struct store_member *member, uint32_t log2, uint64_t slot_fill, uint64_t link_fill)
+index_table_take(struct store_member *member, uint32_t log2, uint64_t slot_fill, uint64_t link_fill, bool awaited)
 {
     size_t bytes = sizeof(struct index_bucket) << log2;
     struct index_bucket *first = memory_take_reserve(member->cache, bytes);
@@ -17,8 +17,11 @@ index_table_take(struct store_member *member, uint32_t log2, uint64_t slot_fill,
         memory_give_home(member->cache, first, bytes);
         first = memory_take_reserve(member->cache, bytes);
     }
-    if (first == NULL) {
-        return NULL;
+    if (UNLIKELY(first == NULL)) {
+        first = awaited ? member_take_larger(member, CACHE_LINE) : NULL;
+        if (first == NULL) {
+            return NULL;
+        }
     }
     for (uint32_t i = 0; i < 1u << log2; i++) {
         for (uint32_t j = 0; j < INDEX_BUCKET_SLOTS; j++) {
@@ -31,9 +34,9 @@ index_table_take(struct store_member *member, uint32_t log2, uint64_t slot_fill,
 }
 
 struct index_bucket *
-index_bucket_take(struct store_member *member, uint64_t slot_fill, uint64_t link_fill)
+index_bucket_take(struct store_member *member, uint64_t slot_fill, uint64_t link_fill, bool awaited)
 {
-    return index_table_take(member, 0, slot_fill, link_fill);
+    return index_table_take(member, 0, slot_fill, link_fill, awaited);
 }
 
 void
@@ -41,15 +44,14 @@ index_blocks_give(struct store_member *member, struct index_bucket *first, uint3
 {
     size_t bytes = sizeof(struct index_bucket) * buckets;
     counter_move(&member->counters.index_bytes, -(int64_t)memory_class_bytes(bytes));
-    memory_give(member->cache, first, bytes);
+    memory_give_home(member->cache, first, bytes);
 }
 
 void
 index_blocks_retire(struct store_member *member, struct index_bucket *first, uint32_t buckets)
 {
-    size_t bytes = sizeof(struct index_bucket) * buckets;
-    counter_move(&member->counters.index_bytes, -(int64_t)memory_class_bytes(bytes));
-    limbo_retire(&member->limbo, first, bytes);
+    size_t class_bytes = limbo_retire(&member->limbo, first, sizeof(struct index_bucket) * buckets);
+    counter_move(&member->counters.index_bytes, -(int64_t)class_bytes);
 }
 
 bool
@@ -57,7 +59,7 @@ index_first_table(struct store_member *member, uint64_t hash)
 {
     struct index *index = &member->store->index;
     uint32_t segment = index_segment_of(index, hash);
-    struct index_bucket *first = index_table_take(member, index->first_log2, SLOT_EMPTY, 0);
+    struct index_bucket *first = index_table_take(member, index->first_log2, SLOT_EMPTY, 0, false);
     if (first == NULL) {
         return false;
     }

@@ -3,12 +3,6 @@
 
 /* ---- pages: blocks above 4 KiB, and slabs ---- */
 
-static inline struct memory_page *
-page_of(const struct memory *memory, const void *block)
-{
-    return &memory->pages[((const uint8_t *)block - memory->base) >> MEMORY_PAGE_SHIFT];
-}
-
 /* The caller lowered the page's count, so one set bit is its own, whoever else looks at the same word. */
 static uint32_t
 page_claim(struct memory_page *page)
@@ -102,7 +96,7 @@ memory_page_take(struct memory *memory, uint32_t class_index, enum memory_need n
     for (int try = 0; try < MEMORY_TRIES; try++) {
         uint64_t head = load_acquire(&class->stack.head);
         if ((uint32_t)head == MEMORY_NONE) {
-            return page_open(memory, class_index, need);
+            return need != MEMORY_LARGER ? page_open(memory, class_index, need) : NULL;
         }
         struct memory_page *page = &memory->pages[(uint32_t)head];
         uint64_t word = load_acquire(&page->span.word);
@@ -130,7 +124,7 @@ void
 memory_page_give(struct memory *memory, uint32_t class_index, void *block)
 {
     struct memory_class *class = &memory->classes[class_index];
-    struct memory_page *page = page_of(memory, block);
+    struct memory_page *page = memory_page_of(memory, block);
     size_t offset = (size_t)((uint8_t *)block - memory->base) & (MEMORY_PAGE_BYTES - 1);
     uint32_t index = (uint32_t)(offset / class->bytes), total = page->span.total;
 
@@ -152,12 +146,6 @@ memory_page_give(struct memory *memory, uint32_t class_index, void *block)
 
 /* ---- slabs: blocks up to 4 KiB ---- */
 
-static inline uint32_t
-slab_index(const struct memory *memory, const void *block)
-{
-    return (uint32_t)((size_t)((const uint8_t *)block - memory->base) >> MEMORY_SLAB_SHIFT);
-}
-
 static inline uint8_t *
 slab_base(const struct memory *memory, uint32_t index)
 {
@@ -168,7 +156,7 @@ void
 memory_slab_give(struct memory *memory, uint32_t class_index, void *first, void *last, uint32_t count)
 {
     struct memory_class *class = &memory->classes[class_index];
-    uint32_t index = slab_index(memory, first);
+    uint32_t index = memory_slab_index(memory, first);
     struct memory_span *span = &memory->slabs[index];
     uint8_t *base = slab_base(memory, index);
     uint32_t total = span->total;
@@ -206,11 +194,11 @@ slab_take(struct memory *memory, uint32_t class_index, struct memory_magazine *m
         magazine->chain = slab_base(memory, index) + (head - 1) * class->bytes;
         return true;
     }
-    uint8_t *base = memory_page_take(memory, MEMORY_SLAB_CLASS, need);
+    uint8_t *base = need != MEMORY_LARGER ? memory_page_take(memory, MEMORY_SLAB_CLASS, need) : NULL;
     if (base == NULL) {
         return false;
     }
-    struct memory_span *span = &memory->slabs[slab_index(memory, base)];
+    struct memory_span *span = &memory->slabs[memory_slab_index(memory, base)];
     span->total = class->total;
     /* release: pairs with the acquire in memory_slab_give(), which reads the total */
     store_release(&span->word, span_word(0, 0, class_index, 0));
@@ -288,12 +276,34 @@ magazine_spill(struct memory_cache *cache, uint32_t class_index)
     memmove(magazine->blocks, magazine->blocks + batch, magazine->count * sizeof(void *));
 }
 
-static void *
-cache_refused(struct memory_cache *cache, bool for_ever, enum memory_need need)
+static inline void *
+class_take(struct memory_cache *cache, uint32_t class_index, uint32_t class_bytes, enum memory_need need)
 {
+    if (class_index >= MEMORY_SMALL_CLASSES) {
+        return memory_page_take(cache->memory, class_index, need);
+    }
+    struct memory_magazine *magazine = &cache->magazines[class_index];
+    void *block = magazine_take(magazine, class_bytes);
+    if (UNLIKELY(block == NULL) && magazine_refill(cache, class_index, need)) {
+        block = magazine_take(magazine, class_bytes);
+    }
+    return block;
+}
+
+void *
+memory_class_take(struct memory_cache *cache, uint32_t class_index, enum memory_need need)
+{
+    return class_take(cache, class_index, cache->memory->classes[class_index].bytes, need);
+}
+
+static void *
+cache_refused(struct memory_cache *cache, size_t bytes, enum memory_need need)
+{
+    bool for_ever = bytes > MEMORY_BLOCK_MAX;
     /* Who may use the reserve waits: others who do give back more than they took. */
     for_ever = for_ever || (need == MEMORY_GROWTH && load_relaxed(&cache->memory->exhausted));
     cache->refusal = for_ever ? MEMORY_AT_LIMIT : MEMORY_NO_PAGE;
+    cache->refused_bytes = need == MEMORY_SHRINK ? bytes : 0;
     counter_add(&cache->page_misses, 1);
     return NULL;
 }
@@ -302,21 +312,12 @@ static inline void *
 cache_take(struct memory_cache *cache, size_t bytes, enum memory_need need)
 {
     if (UNLIKELY(bytes > MEMORY_BLOCK_MAX)) {
-        return cache_refused(cache, true, need);
+        return cache_refused(cache, bytes, need);
     }
     uint32_t class_index = memory_class(bytes), class_bytes = cache->memory->classes[class_index].bytes;
-    void *block;
-    if (class_index < MEMORY_SMALL_CLASSES) {
-        struct memory_magazine *magazine = &cache->magazines[class_index];
-        block = magazine_take(magazine, class_bytes);
-        if (UNLIKELY(block == NULL) && magazine_refill(cache, class_index, need)) {
-            block = magazine_take(magazine, class_bytes);
-        }
-    } else {
-        block = memory_page_take(cache->memory, class_index, need);
-    }
+    void *block = class_take(cache, class_index, class_bytes, need);
     if (UNLIKELY(block == NULL)) {
-        return cache_refused(cache, false, need);
+        return cache_refused(cache, bytes, need);
     }
     memory_claim(block, bytes);
     counter_add(&cache->taken_bytes, class_bytes);
@@ -338,7 +339,8 @@ memory_take_reserve(struct memory_cache *cache, size_t bytes)
 void *
 memory_take_move(struct memory_cache *cache, size_t bytes)
 {
-    return cache_take(cache, bytes, MEMORY_MOVE);
+    void *block = cache_take(cache, bytes, MEMORY_MOVE);
+    return block != NULL || bytes <= MEMORY_SMALL_MAX ? block : memory_take_larger(cache, bytes, MEMORY_ALIGN);
 }
 
 void
@@ -395,31 +397,10 @@ memory_trim(struct memory_cache *cache)
 }
 
 bool
-memory_empties(const struct memory_cache *cache)
-{
-    return load_relaxed(&cache->memory->emptying_pages) != 0;
-}
-
-bool
 memory_is_emptying(const struct memory *memory, const void *block)
 {
     return load_relaxed(&memory->emptying_pages) != 0 &&
-           memory_page_is_emptying(memory, (uint32_t)(page_of(memory, block) - memory->pages));
-}
-
-void
-memory_give_home(struct memory_cache *cache, void *block, size_t bytes)
-{
-    struct memory *memory = cache->memory;
-    if (LIKELY(!memory_is_emptying(memory, block)) || bytes > MEMORY_SMALL_MAX) {
-        memory_give(cache, block, bytes);
-        return;
-    }
-    uint32_t class_index = memory_class(bytes), class_bytes = memory->classes[class_index].bytes;
-    assert(!memory_is_free(block)); /* given twice */
-    counter_add(&cache->given_bytes, class_bytes);
-    memory_poison(block, class_bytes);
-    memory_slab_give(memory, class_index, block, block, 1);
+           memory_page_is_emptying(memory, (uint32_t)(memory_page_of(memory, block) - memory->pages));
 }
 
 /* ---- questions ---- */
@@ -442,6 +423,12 @@ enum memory_refusal
 memory_refusal(const struct memory_cache *cache)
 {
     return cache->refusal;
+}
+
+size_t
+memory_refused_bytes(const struct memory_cache *cache)
+{
+    return cache->refused_bytes;
 }
 
 bool

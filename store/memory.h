@@ -32,19 +32,44 @@ void memory_leave(struct memory_cache *cache);
 #define MEMORY_BLOCK_MAX (2 * 1024 * 1024 - 4096)
 void *memory_take(struct memory_cache *cache, size_t bytes);
 void memory_give(struct memory_cache *cache, void *block, size_t bytes);
-/* As memory_give(), past the member's magazine when the block lies in a page that is being emptied. */
+/* As memory_give(), for a block that may be larger than its size says, or lie in a page that is being emptied: it goes
+ * past the member's magazine, to where it belongs. memory_gives_home(): whether there is such a block. */
 void memory_give_home(struct memory_cache *cache, void *block, size_t bytes);
+bool memory_gives_home(const struct memory_cache *cache);
 
-/* As memory_take(), from the pages kept back for what must work when memory is full: commands that shrink, and
- * rebuilding the index. While such a page is out, its slabs are for nobody else. */
+/* ---- when memory is full ----
+ *
+ * What must work then: commands that shrink, and rebuilding the index. They find, in this order, a free block of their
+ * class, a page of those kept back, a free block of a larger class. Why there is one:
+ *
+ * 1 Who grows opens no page kept back, takes no slab of one, and nothing at all while as much is in use as the limit
+ *   allows without the reserve. Who shrinks gives back, once limbo has passed, no less than he took. So what is not in
+ *   use is always as much as the reserve, but for ghosts and index blocks, which are bounded per key: free pages, or
+ *   free blocks of open ones.
+ * 2 He gives back a block of the class that he took, or of a larger one, up to his old record's. So for records up to
+ *   that size no shrinking makes free blocks fewer, and a page kept back that was opened for a class once serves it,
+ *   and all below it, from then on. A larger record's block may be lent to a smaller one meanwhile: only when nothing
+ *   between them is free, seldom (member_take_larger()), and not for longer than until 3 or the next write.
+ * 3 A record for which all free blocks are too small needs a page. Two pages' worth of free blocks are emptied into
+ *   pages, of which the reserve has three at least: what lies in sparse pages moves, also up into larger classes. What
+ *   cannot move, blocks of sessions, is bounded by what they may have. */
+
+/* As memory_take(), also from the pages kept back. */
 void *memory_take_reserve(struct memory_cache *cache, size_t bytes);
-/* As memory_take(), for a copy whose original goes: those slabs too. */
+/* When that was refused: a free block of the next larger class that has one, its address a multiple of `align` (a power
+ * of two). It counts as what was asked for, and the rest of it as slack. Goes back by memory_give_home(). Cost: a look
+ * at each class. */
+void *memory_take_larger(struct memory_cache *cache, size_t bytes, size_t align);
+/* As memory_take(), for a copy whose original goes: slabs of pages kept back too; above 4 KiB a larger block, which
+ * goes back by memory_give_home(). */
 void *memory_take_move(struct memory_cache *cache, size_t bytes);
 
 /* Why the cache's last take answered NULL. MEMORY_AT_LIMIT only after the management core found nothing to free, and
  * never of a take from the reserve. */
 enum memory_refusal { MEMORY_NO_PAGE, MEMORY_AT_LIMIT };
 enum memory_refusal memory_refusal(const struct memory_cache *cache);
+/* What it was asked for, if that was from the reserve; else 0. */
+size_t memory_refused_bytes(const struct memory_cache *cache);
 
 /* What a block of `bytes` really occupies. */
 size_t memory_class_bytes(size_t bytes);
@@ -68,8 +93,6 @@ uint64_t memory_taken(const struct memory *memory);
  * The management core marks some pages: nothing is taken from them any more, members give back what they keep of them,
  * and whoever owns a block in one moves it. Pages that are wholly free then serve any class, or go to the system. */
 
-/* Some page is marked. */
-bool memory_empties(const struct memory_cache *cache);
 /* The block's page is marked. Any thread; one relaxed load when none is. */
 bool memory_is_emptying(const struct memory *memory, const void *block);
 
@@ -96,12 +119,14 @@ struct memory_stats {
     uint64_t populated_bytes; /* resident */
     uint64_t free_page_bytes; /* populated, in no slab */
     uint64_t used_bytes;      /* in blocks handed out, class size */
-    uint64_t slack_bytes;     /* free blocks inside slab pages and magazines, and the pages' unusable ends */
+    uint64_t slack_bytes;     /* free blocks inside slab pages and magazines, and what blocks and pages have too much */
     uint64_t page_misses;     /* memory_take() that found no populated page */
     uint64_t huge_page_bytes; /* hugetlb */
     uint64_t kept_bytes;      /* of limit_bytes: for commands that shrink */
     uint64_t meta_bytes;      /* page and slab records of the pages ever populated */
     uint64_t emptying_pages;  /* sparse pages whose blocks are being moved elsewhere, */
     uint64_t emptied_pages;   /* and those that were emptied so */
+    uint64_t larger_takes;    /* blocks lent for less than they hold, as memory_take_larger() does; */
+    uint64_t larger_blocks;   /* those that are out now */
 };
 void memory_stats(const struct memory *memory, struct memory_stats *out);

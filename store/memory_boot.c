@@ -15,7 +15,7 @@
 #define MANAGE_GIVE_TURNS   16  /* one page back to the system every so many calls */
 #define MANAGE_SWEEP_TURNS  128 /* calls between looks for wholly free spans when memory is plenty */
 /* Pages kept for commands that shrink: one for the largest copy, one for small ones and ghosts, one for tables of a
- * rebuild. Members that find them taken wait for each other: each gives back more than it took. */
+ * rebuild. Members that find them taken wait for each other: see memory.h. */
 #define RESERVE_LEAST       3u
 #define RESERVE_SHARE       16 /* of the limit, */
 #define RESERVE_MOST        32u
@@ -389,6 +389,16 @@ memory_misses(const struct memory *memory)
     return misses;
 }
 
+static uint64_t
+memory_larger_takes(const struct memory *memory)
+{
+    uint64_t takes = 0;
+    for (uint32_t i = 0; i < LIMIT_MEMBERS; i++) {
+        takes += load_relaxed(&memory->caches[i].larger_takes);
+    }
+    return takes;
+}
+
 /* What may be used of the limit by commands that grow. */
 static uint64_t
 memory_cap(const struct memory *memory)
@@ -486,6 +496,8 @@ memory_stats(const struct memory *memory, struct memory_stats *out)
         .meta_bytes = (uint64_t)memory->never_populated * META_BYTES_A_PAGE,
         .emptying_pages = load_relaxed(&memory->emptying_pages),
         .emptied_pages = memory->emptied_pages,
+        .larger_takes = memory_larger_takes(memory),
+        .larger_blocks = load_relaxed(&memory->larger_blocks),
     };
     uint64_t in_classes = used_pages << MEMORY_PAGE_SHIFT;
     out->slack_bytes = in_classes > out->used_bytes ? in_classes - out->used_bytes : 0;

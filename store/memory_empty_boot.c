@@ -34,12 +34,6 @@ slab_is_out(const struct memory *memory, uint32_t page, uint32_t slab)
     return (load_relaxed(&memory->pages[page].free[0]) >> slab & 1) == 0;
 }
 
-static uint32_t
-span_class(uint64_t word)
-{
-    return (uint32_t)(word >> SPAN_CLASS_SHIFT & 0xff) - 1;
-}
-
 static bool
 page_is_in_class(const struct memory *memory, uint32_t page)
 {
@@ -73,7 +67,11 @@ page_account(const struct memory *memory, uint32_t page, struct choice *choice, 
     uint64_t word = load_relaxed(&span->word);
     const struct memory_class *class = &memory->classes[span_class(word)];
     uint32_t in_use = (class->total - MIN(span_free(word), class->total)) * class->bytes;
+    uint32_t larger_bytes = load_relaxed(&memory->pages[page].larger_bytes);
     span_account(memory, span, choice, moves);
+    if (moves && span_class(word) != MEMORY_SLAB_CLASS) { /* who has more than he needs finds a place in his class */
+        choice->moving[span_class(word)] -= load_relaxed(&memory->pages[page].larger_blocks);
+    }
     for (uint32_t i = 0; span_class(word) == MEMORY_SLAB_CLASS && i < MEMORY_PAGE_SLABS; i++) {
         const struct memory_span *slab = slab_of(memory, page, i);
         uint64_t slab_word = load_relaxed(&slab->word);
@@ -84,15 +82,22 @@ page_account(const struct memory *memory, uint32_t page, struct choice *choice, 
             choice->moving[MEMORY_SLAB_CLASS] -= moves; /* its blocks move, not the slab */
         }
     }
-    return in_use;
+    return in_use - MIN(larger_bytes, in_use);
 }
 
+/* `full`: blocks above 4 KiB may go to free ones of larger classes. */
 static bool
-choice_fits(const struct memory *memory, const struct choice *choice)
+choice_fits(const struct memory *memory, const struct choice *choice, bool full)
 {
     int64_t slabs = choice->free[MEMORY_SLAB_CLASS] - choice->moving[MEMORY_SLAB_CLASS], pages = choice->pages;
-    for (uint32_t i = 0; i < MEMORY_CLASSES; i++) {
+    int64_t larger = 0; /* free blocks of the large classes above */
+    for (uint32_t i = MEMORY_CLASSES; i-- > 0;) {
         int64_t lacking = choice->moving[i] - choice->free[i], total = memory->classes[i].total;
+        if (i >= MEMORY_SMALL_CLASSES && i != MEMORY_SLAB_CLASS) {
+            int64_t lent = full ? MIN(lacking, larger) : 0; /* negative: some are left over */
+            larger -= lent;
+            lacking -= lent;
+        }
         if (lacking > 0 && i != MEMORY_SLAB_CLASS) {
             *(i < MEMORY_SMALL_CLASSES ? &slabs : &pages) -= (lacking + total - 1) / total;
         }
@@ -127,11 +132,11 @@ pages_grade(struct memory *memory, struct choice *choice, uint32_t dense)
 
 /* Sparsest first, as long as all that is in them finds a place in the others, or in pages not yet taken. */
 static void
-pages_choose(struct memory *memory, uint32_t dense)
+pages_choose(struct memory *memory, bool full)
 {
     struct choice choice;
     uint32_t misses = 0;
-    pages_grade(memory, &choice, dense);
+    pages_grade(memory, &choice, full ? EMPTY_FULL_DENSE : EMPTY_DENSE);
     for (uint32_t level = 0; level < EMPTY_LEVELS; level++) {
         for (uint32_t page = 0; page < memory->never_populated; page++) {
             if (memory->density[page] != level) {
@@ -139,7 +144,7 @@ pages_choose(struct memory *memory, uint32_t dense)
             }
             struct choice with = choice;
             (void)page_account(memory, page, &with, true);
-            if (choice_fits(memory, &with)) {
+            if (choice_fits(memory, &with, full)) {
                 choice = with;
                 page_mark(memory, page);
             } else {
@@ -346,7 +351,7 @@ memory_empty_begin(struct memory *memory)
     if (memory->marked_count != 0 || !slack_is_worth_it(&stats, needed)) {
         return 0;
     }
-    pages_choose(memory, needed ? EMPTY_FULL_DENSE : EMPTY_DENSE);
+    pages_choose(memory, needed);
     if (memory->marked_count != 0) {
         store_relaxed(&memory->emptying_pages, memory->marked_count);
         pages_hold(memory);

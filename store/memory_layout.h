@@ -21,6 +21,7 @@
 #define MEMORY_SLAB_SHIFT     16
 #define MEMORY_SLAB_BYTES     ((size_t)1 << MEMORY_SLAB_SHIFT)
 #define MEMORY_PAGE_SLABS     (MEMORY_PAGE_BYTES / MEMORY_SLAB_BYTES)
+#define MEMORY_ALIGN          16
 #define MEMORY_SMALL_MAX      4096 /* bytes: at least 16 blocks in a slab, at most 6% of it wasted at its end */
 #define MEMORY_SMALL_CLASSES  48   /* 16 .. 256 by 16, then 8 per doubling */
 #define MEMORY_CLASSES        103  /* 8 per doubling to 256 KiB, then 2 MiB / 7, 6 .. 1 */
@@ -49,6 +50,7 @@ static_assert(sizeof(struct memory_span) == 16, "32 slab records take 512 bytes 
 
 struct memory_page {
     _Alignas(CACHE_LINE) struct memory_span span;
+    _Atomic uint32_t larger_blocks, larger_bytes; /* lent for less than they hold, and how much less */
     _Alignas(CACHE_LINE) _Atomic uint64_t free[MEMORY_PAGE_BLOCKS / 64]; /* 1: free; set before the count rises */
 };
 
@@ -76,9 +78,10 @@ struct memory_magazine {
 struct memory_cache {
     /* written by the owner, read by anybody */
     _Alignas(CACHE_LINE) _Atomic uint64_t taken_bytes;
-    _Atomic uint64_t given_bytes, page_misses;
+    _Atomic uint64_t given_bytes, page_misses, larger_takes;
     _Alignas(CACHE_LINE) struct memory *memory;
     enum memory_refusal refusal;
+    size_t refused_bytes;
     uint32_t trim_class;
     uint32_t emptying_seen, drain_left; /* round of emptying, and classes still to drain for it */
     bool joined;
@@ -96,6 +99,7 @@ struct memory {
     _Alignas(CACHE_LINE) struct memory_stack free_pages; /* populated, in no class */
     _Alignas(CACHE_LINE) _Atomic uint32_t pages_used;    /* in a class; may overshoot while a taker finds out */
     _Atomic uint32_t pages_free;
+    _Atomic uint32_t larger_blocks; /* lent for less than they hold: see memory_give_home() */
     /* written by the management core */
     _Alignas(CACHE_LINE) _Atomic uint32_t pages_limit; /* of pages_used, for anybody */
     _Atomic uint32_t pages_reserve;                    /* the last of them are kept for commands that shrink */
@@ -202,10 +206,29 @@ span_free(uint64_t word)
     return (uint32_t)(word & SPAN_FREE_MASK);
 }
 
+/* UINT32_MAX: in none. */
+static inline uint32_t
+span_class(uint64_t word)
+{
+    return (uint32_t)(word >> SPAN_CLASS_SHIFT & 0xff) - 1;
+}
+
 static inline bool
 span_in_class(uint64_t word, uint32_t class_index)
 {
     return ((word >> SPAN_CLASS_SHIFT) & 0xff) == class_index + 1;
+}
+
+static inline struct memory_page *
+memory_page_of(const struct memory *memory, const void *block)
+{
+    return &memory->pages[((const uint8_t *)block - memory->base) >> MEMORY_PAGE_SHIFT];
+}
+
+static inline uint32_t
+memory_slab_index(const struct memory *memory, const void *block)
+{
+    return (uint32_t)((size_t)((const uint8_t *)block - memory->base) >> MEMORY_SLAB_SHIFT);
 }
 
 static inline bool
@@ -232,11 +255,14 @@ enum memory_need {
     MEMORY_GROWTH,
     MEMORY_MOVE,   /* a copy whose original goes */
     MEMORY_SHRINK, /* and what else must work when memory is full */
+    MEMORY_LARGER, /* the same, for less than it holds: no page and no slab is opened for it */
 };
 
-/* Between memory.c and memory_boot.c. `first` .. `last` are `count` linked blocks of one slab. */
+/* Of memory.c. `first` .. `last` are `count` linked blocks of one slab. */
 void *memory_page_take(struct memory *memory, uint32_t class_index, enum memory_need need);
 void memory_page_give(struct memory *memory, uint32_t class_index, void *block);
 void memory_slab_give(struct memory *memory, uint32_t class_index, void *first, void *last, uint32_t count);
+/* A free block of this class, as it is: neither claimed nor counted. */
+void *memory_class_take(struct memory_cache *cache, uint32_t class_index, enum memory_need need);
 /* Up to `budget` of a member's free blocks of one class go home; false: none is left. */
 bool memory_cache_drain(struct memory_cache *cache, uint32_t class_index, uint32_t budget);

@@ -97,13 +97,15 @@ qsbr_passed(struct qsbr *qsbr, uint64_t epoch)
 
 /* ---- limbo ---- */
 
-void
+size_t
 limbo_retire(struct limbo *limbo, void *block, size_t bytes)
 {
     assert(limbo->tail - limbo->head < LIMBO_BLOCKS);
     limbo->entries[limbo->tail++ % LIMBO_BLOCKS] =
         ((uint64_t)(uintptr_t)block >> 4 << ENTRY_SIZE_BITS) | (uint64_t)(bytes + 15) / 16;
-    counter_add(&limbo->bytes, memory_class_bytes(bytes));
+    size_t class_bytes = memory_class_bytes(bytes);
+    counter_add(&limbo->bytes, class_bytes);
+    return class_bytes;
 }
 
 static void
@@ -123,7 +125,6 @@ uint32_t
 limbo_reclaim(struct limbo *limbo, uint32_t budget)
 {
     uint32_t given = 0;
-    bool home = memory_empties(limbo->cache);
     while (given < budget && limbo->batch_head != limbo->batch_tail) {
         struct limbo_batch *batch = &limbo->batches[limbo->batch_head % LIMBO_BATCHES];
         if (load_acquire(&limbo->qsbr->safe) < batch->epoch) { /* pairs with the CAS in qsbr_scan() */
@@ -135,6 +136,7 @@ limbo_reclaim(struct limbo *limbo, uint32_t budget)
                 break;
             }
         }
+        bool home = memory_gives_home(limbo->cache);
         while (given < budget && limbo->head != batch->end) {
             limbo_give(limbo, limbo->entries[limbo->head++ % LIMBO_BLOCKS], home);
             given++;

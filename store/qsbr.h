@@ -59,8 +59,8 @@ uint64_t qsbr_advance(struct qsbr *qsbr);
 /* Has everybody? Looks at every seat when the answer is not known. */
 bool qsbr_passed(struct qsbr *qsbr, uint64_t epoch);
 
-/* `block` was unlinked by this member; it must have room. */
-void limbo_retire(struct limbo *limbo, void *block, size_t bytes);
+/* `block` was unlinked by this member; it must have room. Returns what it occupies: memory_class_bytes(). */
+size_t limbo_retire(struct limbo *limbo, void *block, size_t bytes);
 
 enum limbo_room {
     LIMBO_ROOM,

@@ -75,7 +75,7 @@ target_extend(struct group *group, struct group_target *target)
 {
     uint64_t link = load_acquire(&target->bucket->link); /* pairs with the CAS below by another helper */
     if (link == LINK_INIT) {
-        struct index_bucket *more = index_bucket_take(group->member, SLOT_INIT, LINK_INIT);
+        struct index_bucket *more = index_bucket_take(group->member, SLOT_INIT, LINK_INIT, true);
         if (more == NULL) {
             return MOVE_NO_MEMORY;
         }
@@ -303,7 +303,7 @@ closing_reopen(struct store_member *member, uint32_t segment, uint64_t from)
 {
     uint32_t log2 = table_log2(from);
     uint64_t closing = (from & INDEX_ADDRESS_MASK) | REBUILD_CLOSING;
-    struct index_bucket *first = index_table_take(member, log2, SLOT_INIT, LINK_INIT);
+    struct index_bucket *first = index_table_take(member, log2, SLOT_INIT, LINK_INIT, true);
     if (first == NULL) {
         return REBUILD_LATER;
     }

@@ -38,7 +38,7 @@ rebuild_begin(struct store_member *member, uint32_t log2, bool close)
     struct index_bucket *first = NULL;
     bool mine = load_acquire(&index->directory[rebuild->segment]) == rebuild->table;
     if (mine && !close) {
-        first = index_table_take(member, log2, SLOT_INIT, LINK_INIT);
+        first = index_table_take(member, log2, SLOT_INIT, LINK_INIT, false);
     }
     if (!mine || (!close && first == NULL)) {
         store_release(&segment->next, 0); /* nobody saw it */

@@ -13,6 +13,7 @@ enum record_type { RECORD_GHOST = 0, RECORD_STRING = 1, RECORD_HASH = 2, RECORD_
 
 #define RECORD_NO_EXPIRY    INT64_MIN
 #define RECORD_HEADER_BYTES 16
+#define RECORD_ALIGN        16 /* of its address: the index has no bits for less */
 
 struct record {
     uint8_t type_flags;      /* low 4 bits enum record_type, RECORD_HAS_EXPIRY above them */

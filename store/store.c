@@ -137,6 +137,17 @@ store_view(struct store_member *member, struct slice key, uint64_t hash)
 
 /* ---- changes ---- */
 
+void *
+member_take_larger(struct store_member *member, size_t align)
+{
+    size_t bytes = memory_refused_bytes(member->cache);
+    if (bytes == 0 || member->larger_ms == member->now_ms) {
+        return NULL;
+    }
+    member->larger_ms = member->now_ms;
+    return memory_take_larger(member->cache, bytes, align);
+}
+
 struct record *
 store_record(struct store_member *member, enum record_type type, struct slice key, size_t value_bytes,
              int64_t expires_at_ms)
@@ -146,8 +157,11 @@ store_record(struct store_member *member, enum record_type type, struct slice ke
     size_t bytes = RECORD_HEADER_BYTES + (expires ? sizeof(int64_t) : 0) + key.bytes + value_bytes;
     bool reserve = bytes <= member->shrink_bytes;
     struct record *record = reserve ? memory_take_reserve(member->cache, bytes) : memory_take(member->cache, bytes);
-    if (record == NULL) {
-        return NULL;
+    if (UNLIKELY(record == NULL)) {
+        record = member_take_larger(member, RECORD_ALIGN);
+        if (record == NULL) {
+            return NULL;
+        }
     }
     record->type_flags = (uint8_t)(type | (expires ? RECORD_HAS_EXPIRY : 0));
     store_relaxed(&record->recency, member->fresh);
@@ -165,7 +179,7 @@ static void
 record_discard(struct store_member *member, struct record *record)
 {
     if (record != NULL) {
-        memory_give(member->cache, record, record_bytes(record));
+        memory_give_home(member->cache, record, record_bytes(record));
     }
 }
 
@@ -246,7 +260,7 @@ change_append(struct change *change, uint64_t word)
 {
     struct store_member *member = change->member;
     struct index_place *place = &change->place;
-    struct index_bucket *bucket = index_bucket_take(member, SLOT_EMPTY, 0);
+    struct index_bucket *bucket = index_bucket_take(member, SLOT_EMPTY, 0, false);
     if (bucket == NULL) {
         return ATTEMPT_NO_MEMORY;
     }

@@ -88,6 +88,7 @@ struct store_member {
     bool joined;
     int64_t now_ms;
     size_t shrink_bytes; /* inside a change: a record up to this size may use the reserve */
+    int64_t larger_ms;   /* when it last looked for a block of a larger class */
     struct limbo limbo;
     struct member_rebuild rebuild;
     struct member_sweep sweep;
@@ -159,19 +160,17 @@ member_count_key(struct store_member *member, uint64_t cut, int64_t keys, int64_
 static inline void
 member_retire_record(struct store_member *member, const struct record *record)
 {
-    size_t bytes = record_bytes(record);
-    counter_move(&member->counters.record_bytes, -(int64_t)memory_class_bytes(bytes));
-    limbo_retire(&member->limbo, (void *)(uintptr_t)record, bytes);
+    size_t class_bytes = limbo_retire(&member->limbo, (void *)(uintptr_t)record, record_bytes(record));
+    counter_move(&member->counters.record_bytes, -(int64_t)class_bytes);
 }
 
 /* As member_retire_record(). */
 static inline void
 member_retire_ghost(struct store_member *member, const struct record *ghost)
 {
-    size_t bytes = record_bytes(ghost);
+    size_t class_bytes = limbo_retire(&member->limbo, (void *)(uintptr_t)ghost, record_bytes(ghost));
     counter_move(&member->counters.ghosts, -1);
-    counter_move(&member->counters.ghost_bytes, -(int64_t)memory_class_bytes(bytes));
-    limbo_retire(&member->limbo, (void *)(uintptr_t)ghost, bytes);
+    counter_move(&member->counters.ghost_bytes, -(int64_t)class_bytes);
 }
 
 static inline void
@@ -183,15 +182,22 @@ member_published(struct store_member *member, struct slice key, uint64_t stamp, 
     }
 }
 
+/* ---- store.c ---- */
+
+/* After a take was refused, for what had to be from the reserve: once a millisecond, so that a flood of writes waits
+ * for what it has in limbo, and larger blocks are there for larger records. */
+void *member_take_larger(struct store_member *member, size_t align);
+
 /* ---- index.c ---- */
 
 /* Give the segment of `hash` its first table. False: no memory. */
 bool index_first_table(struct store_member *member, uint64_t hash);
-/* A bucket whose slots and link are `fill`, or NULL. */
-struct index_bucket *index_bucket_take(struct store_member *member, uint64_t slot_fill, uint64_t link_fill);
+/* A bucket whose slots and link are `fill`, or NULL. `awaited`: a write of a key that is there cannot go on without. */
+struct index_bucket *index_bucket_take(struct store_member *member, uint64_t slot_fill, uint64_t link_fill,
+                                       bool awaited);
 /* A table of 1 << log2 such buckets, or NULL. */
 struct index_bucket *index_table_take(struct store_member *member, uint32_t log2, uint64_t slot_fill,
-                                      uint64_t link_fill);
+                                      uint64_t link_fill, bool awaited);
 /* Never published: nobody else knows it. */
 void index_blocks_give(struct store_member *member, struct index_bucket *first, uint32_t buckets);
 void index_blocks_retire(struct store_member *member, struct index_bucket *first, uint32_t buckets);

@@ -102,7 +102,7 @@ sweep_move(struct store_member *member, _Atomic uint64_t *slot, uint64_t word)
     uint64_t there = (word & ~INDEX_ADDRESS_MASK) | (uint64_t)(uintptr_t)copy;
     /* release: pairs with the acquire in index_look() */
     if (!cas_acq_rel(slot, &word, there)) {
-        memory_give(member->cache, copy, bytes);
+        memory_give_home(member->cache, copy, bytes);
         return;
     }
     counter_add(&member->counters.moved_records, 1);

@@ -50,6 +50,12 @@ memory_take_move(struct memory_cache *cache, size_t bytes)
     return sched_take(bytes);
 }
 
+void *
+memory_take_larger(struct memory_cache *cache, size_t bytes, size_t align)
+{
+    return sched_take(bytes);
+}
+
 void
 memory_give(struct memory_cache *cache, void *block, size_t bytes)
 {
@@ -66,6 +72,12 @@ enum memory_refusal
 memory_refusal(const struct memory_cache *cache)
 {
     return MEMORY_NO_PAGE;
+}
+
+size_t
+memory_refused_bytes(const struct memory_cache *cache)
+{
+    return 0;
 }
 
 size_t
@@ -94,7 +106,7 @@ memory_stats(const struct memory *memory, struct memory_stats *out)
 /* ---- no page is short or sparse here ---- */
 
 bool
-memory_empties(const struct memory_cache *cache)
+memory_gives_home(const struct memory_cache *cache)
 {
     return false;
 }

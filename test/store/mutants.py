@@ -23,7 +23,7 @@ TRY_MOST_S = 60
 HANG_FACTOR = 3  # a hang is one when the test as it is ends in so much less than TRY_MOST_S
 FLAGS = "-std=gnu11 -D_GNU_SOURCE -O2 -g -pthread -w -DMEMORY_FILLED -include test/store/perturb.h -I.".split()
 HELPERS = [f"test/store/{name}.c" for name in ("audit", "perturb", "linear", "linear_keys", "refuse_memory")]
-LINK = [*(f"-Wl,--wrap=memory_take{how}" for how in ("", "_move", "_reserve")), "-pthread", "-lcunit", "-lm"]
+LINK = [*(f"-Wl,--wrap=memory_take{how}" for how in ("", "_larger", "_move", "_reserve")), "-pthread", "-lcunit", "-lm"]
 
 
 @dataclasses.dataclass
@@ -104,7 +104,7 @@ MUTANTS = [
            "    memory_stack_push(&class->stack, index);",
            "            return;\n        }\n    }", "race_memory"),
     Mutant("move-without-cas", "sweep.c",
-           "    if (!cas_acq_rel(slot, &word, there)) {\n        memory_give(member->cache, copy, bytes);\n        return;\n    }\n",
+           "    if (!cas_acq_rel(slot, &word, there)) {\n        memory_give_home(member->cache, copy, bytes);\n        return;\n    }\n",
            "    store_release(slot, there);\n", "race_evict"),
     Mutant("moved-and-given-at-once", "sweep.c",
            "    limbo_retire(&member->limbo, (void *)(uintptr_t)record, bytes);",

@@ -71,7 +71,16 @@ take_one(struct worker *worker, struct memory_cache *cache, struct lent *lent)
 {
     uint64_t dice = fixture_random(&worker->random);
     lent->bytes = random_bytes(dice);
-    lent->block = dice >> 59 == 0 ? memory_take_reserve(cache, lent->bytes) : memory_take(cache, lent->bytes);
+    switch (dice >> 59) {
+    case 0:
+        lent->block = memory_take_reserve(cache, lent->bytes);
+        break;
+    case 1:
+        lent->block = memory_take_larger(cache, lent->bytes, MEMORY_ALIGN);
+        break;
+    default:
+        lent->block = memory_take(cache, lent->bytes);
+    }
     if (lent->block == NULL) {
         worker->refused++;
         return;
@@ -84,7 +93,7 @@ static void
 give_one(struct memory_cache *cache, struct lent *lent)
 {
     lent_check(lent);
-    memory_give(cache, lent->block, lent->bytes);
+    memory_give_home(cache, lent->block, lent->bytes);
     lent->block = NULL;
 }
 
@@ -177,6 +186,14 @@ check_end(void)
     if (stats.used_bytes != 0) {
         fail("bytes are lost");
     }
+    if (stats.larger_blocks != 0) {
+        fail("a block that was lent for less than it holds never came back");
+    }
+    for (uint32_t i = 0; i < memory->page_count; i++) {
+        if (load_relaxed(&memory->pages[i].larger_blocks) != 0 || load_relaxed(&memory->pages[i].larger_bytes) != 0) {
+            fail("a page does not know how much of its blocks is lent");
+        }
+    }
     /* Everything went home: as much as fits can be had in one other class. */
     store_relaxed(&memory->pages_reserve, UINT32_MAX / 2); /* pressure: keep nothing */
     memory_manage(memory);
@@ -263,10 +280,11 @@ main(int argc, char **argv)
     }
     struct memory_stats stats;
     memory_stats(memory, &stats);
-    printf("takes %" PRIu64 ", refused %" PRIu64 ", marked %" PRIu64 ", emptied %" PRIu64 "\n", takes, refused, marked,
-           stats.emptied_pages);
-    if (marked == 0) {
-        fail("no page was ever marked");
+    printf("takes %" PRIu64 ", %" PRIu64 " of larger blocks, refused %" PRIu64 ", marked %" PRIu64 ", emptied %" PRIu64
+           "\n",
+           takes, stats.larger_takes, refused, marked, stats.emptied_pages);
+    if (marked == 0 || stats.larger_takes == 0) {
+        fail("no page was ever marked, or no larger block taken");
     }
     memory_close(memory);
     return 0;

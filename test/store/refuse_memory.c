@@ -12,47 +12,69 @@ refuse_memory(uint64_t n, uint64_t count, enum memory_refusal why)
     refusals.why = why;
 }
 
-static bool
-is_drawn(struct memory_cache *cache)
+/* As memory itself does. */
+static void
+refused_for(struct memory_cache *cache, size_t reserve_bytes)
 {
-    static _Thread_local uint64_t dice;
-    dice = (dice == 0 ? (uint64_t)(uintptr_t)&dice : dice) * 6364136223846793005ull + 1442695040888963407ull;
-    bool drawn = (dice >> 33) % refusals.one_in == 0;
-    if (drawn) {
-        cache->refusal = refusals.why;
-    }
-    return drawn;
+    cache->refusal = refusals.why;
+    cache->refused_bytes = reserve_bytes;
 }
 
 static bool
-is_refused(struct memory_cache *cache)
+is_drawn(void)
+{
+    static _Thread_local uint64_t dice;
+    dice = (dice == 0 ? (uint64_t)(uintptr_t)&dice : dice) * 6364136223846793005ull + 1442695040888963407ull;
+    return (dice >> 33) % refusals.one_in == 0;
+}
+
+static bool
+is_refused(void)
 {
     if (refusals.one_in != 0) {
-        return is_drawn(cache);
+        return is_drawn();
     }
     uint64_t n = add_relaxed(&refusals.takes, 1) + 1;
     if (n < refusals.first || n >= refusals.last) {
         return false;
     }
     add_relaxed(&refusals.refused, 1);
-    cache->refusal = refusals.why;
     return true;
 }
 
 void *
 __wrap_memory_take(struct memory_cache *cache, size_t bytes)
 {
-    return is_refused(cache) ? NULL : __real_memory_take(cache, bytes);
+    if (!is_refused()) {
+        return __real_memory_take(cache, bytes);
+    }
+    refused_for(cache, 0);
+    return NULL;
 }
 
 void *
 __wrap_memory_take_move(struct memory_cache *cache, size_t bytes)
 {
-    return is_refused(cache) ? NULL : __real_memory_take_move(cache, bytes);
+    if (!is_refused()) {
+        return __real_memory_take_move(cache, bytes);
+    }
+    refused_for(cache, 0);
+    return NULL;
+}
+
+/* Who was refused on purpose, not by chance, finds no larger block either. */
+void *
+__wrap_memory_take_larger(struct memory_cache *cache, size_t bytes, size_t align)
+{
+    return refusals.one_in == 0 ? NULL : __real_memory_take_larger(cache, bytes, align);
 }
 
 void *
 __wrap_memory_take_reserve(struct memory_cache *cache, size_t bytes)
 {
-    return is_refused(cache) ? NULL : __real_memory_take_reserve(cache, bytes);
+    if (!is_refused()) {
+        return __real_memory_take_reserve(cache, bytes);
+    }
+    refused_for(cache, bytes);
+    return NULL;
 }

@@ -1,6 +1,6 @@
 /* refuse_memory.h - the store's only allocator refuses what a test wants refused.
  *
- * Link with REFUSE_MEMORY_LINK of meson.build (--wrap of the three ways to take memory): the product's code is
+ * Link with REFUSE_MEMORY_LINK of meson.build (--wrap of the ways to take memory): the product's code is
  * not touched. */
 #pragma once
 #include "store/memory_layout.h"
@@ -20,5 +20,7 @@ void *__real_memory_take(struct memory_cache *cache, size_t bytes);
 void *__wrap_memory_take(struct memory_cache *cache, size_t bytes);
 void *__real_memory_take_move(struct memory_cache *cache, size_t bytes);
 void *__wrap_memory_take_move(struct memory_cache *cache, size_t bytes);
+void *__real_memory_take_larger(struct memory_cache *cache, size_t bytes, size_t align);
+void *__wrap_memory_take_larger(struct memory_cache *cache, size_t bytes, size_t align);
 void *__real_memory_take_reserve(struct memory_cache *cache, size_t bytes);
 void *__wrap_memory_take_reserve(struct memory_cache *cache, size_t bytes);

@@ -116,6 +116,37 @@ fixture_del(struct store_member *member, struct slice key, bool *was_there)
     return store_update(member, key, store_hash(store_of(member), key), fixture_del_change, was_there);
 }
 
+/* To the first `bytes` of its value: HDEL, ZREM; of all of it, with an expiry: EXPIRE. */
+struct fixture_shrink {
+    struct slice key;
+    size_t bytes;
+    int64_t expires_at_ms;
+};
+
+static inline enum store_change
+fixture_shrink_change(void *context, struct store_member *member, const struct record *old, struct record **fresh)
+{
+    struct fixture_shrink *shrink = context;
+    if (old == NULL) {
+        return STORE_KEEP;
+    }
+    if (*fresh == NULL) {
+        *fresh = store_record(member, RECORD_STRING, shrink->key, shrink->bytes, shrink->expires_at_ms);
+        if (*fresh == NULL) {
+            return STORE_NO_MEMORY;
+        }
+        memcpy(record_value_room(*fresh), record_value(old).data, shrink->bytes);
+    }
+    return STORE_PUBLISH;
+}
+
+static inline enum store_status
+fixture_shrink(struct store_member *member, struct slice key, size_t bytes, int64_t expires_at_ms)
+{
+    struct fixture_shrink shrink = { key, bytes, expires_at_ms };
+    return store_update(member, key, store_hash(store_of(member), key), fixture_shrink_change, &shrink);
+}
+
 static inline const struct record *
 fixture_get(struct store_member *member, struct slice key)
 {

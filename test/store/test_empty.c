@@ -286,29 +286,6 @@ dense_pages_are_left_alone(void)
 
 /* ---- the limit ---- */
 
-struct shrink {
-    struct slice key;
-    size_t bytes;
-    int64_t expires_at_ms;
-};
-
-static enum store_change
-shrink_change(void *context, struct store_member *member, const struct record *old, struct record **fresh)
-{
-    struct shrink *shrink = context;
-    if (old == NULL) {
-        return STORE_KEEP;
-    }
-    if (*fresh == NULL) {
-        *fresh = store_record(member, RECORD_STRING, shrink->key, shrink->bytes, shrink->expires_at_ms);
-        if (*fresh == NULL) {
-            return STORE_NO_MEMORY;
-        }
-        memcpy(record_value_room(*fresh), record_value(old).data, shrink->bytes);
-    }
-    return STORE_PUBLISH;
-}
-
 static void
 a_lowered_limit_refuses_until_enough_was_removed_and_then_memory_is_below_it(void)
 {
@@ -320,8 +297,8 @@ a_lowered_limit_refuses_until_enough_was_removed_and_then_memory_is_below_it(voi
     CU_ASSERT(resident_bytes() - empty > LIMIT);
     store_set_limit(store, LIMIT / 2);
     work(100);
-    struct shrink expire = { SLICE_LITERAL("large"), MIB, 2000000000 }; /* the reserve is there all the time */
-    CU_ASSERT_EQUAL(store_update(a, expire.key, store_hash(store, expire.key), shrink_change, &expire), STORE_OK);
+    /* the reserve is there all the time */
+    CU_ASSERT_EQUAL(fixture_shrink(a, SLICE_LITERAL("large"), MIB, 2000000000), STORE_OK);
     static const uint8_t value[1000];
     char text[32];
     CU_ASSERT(store_over_limit(a));
@@ -390,12 +367,10 @@ shrink_all(struct store_member **members, uint32_t count, const char *what, size
     for (uint32_t round = 0; round < PATIENCE && left != 0; round++) {
         for (uint32_t i = 0; i < count; i++) {
             char text[32];
-            struct shrink shrink = { numbered(text, what, i), bytes, expires_at_ms };
             if (served[i]) {
                 continue;
             }
-            enum store_status status =
-                store_update(members[i], shrink.key, store_hash(store, shrink.key), shrink_change, &shrink);
+            enum store_status status = fixture_shrink(members[i], numbered(text, what, i), bytes, expires_at_ms);
             served[i] = status == STORE_OK;
             left -= served[i];
             refused += status == STORE_OOM;
