@@ -11,7 +11,7 @@ package=$(realpath "$1")
 export DEBIAN_FRONTEND=noninteractive
 apt-get -q update
 # The driver is compiled for the kernel that runs.
-apt-get -q -y install --no-install-recommends "$package" "linux-headers-$(uname -r)" ca-certificates curl ethtool tmux
+apt-get -q -y install --no-install-recommends "$package" "linux-headers-$(uname -r)" ca-certificates curl ethtool gnuplot-nox tmux
 
 cd "$(mktemp -d)"
 curl -fsSO "https://efa-installer.amazonaws.com/aws-efa-installer-$version.tar.gz"

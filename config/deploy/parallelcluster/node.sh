@@ -7,7 +7,7 @@ set -euo pipefail
 export DEBIAN_FRONTEND=noninteractive
 apt-get -q update
 apt-get -q -y install --no-install-recommends libnuma-dev libconfig-dev libjansson-dev libmicrohttpd-dev libxxhash-dev \
-    libsodium-dev libseccomp-dev libedit-dev zlib1g-dev ethtool
+    libsodium-dev libseccomp-dev libedit-dev zlib1g-dev ethtool gnuplot-nox
 
 # Amazon's libfabric, which the image has, and whose EFA is newer than Ubuntu's.
 echo /opt/amazon/efa/lib >/etc/ld.so.conf.d/000-efa.conf

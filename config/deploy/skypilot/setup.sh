@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
 sudo apt-get update
-sudo apt-get install -y --no-install-recommends ./sluice.deb ibverbs-providers openssh-client
+sudo apt-get install -y --no-install-recommends ./sluice.deb ibverbs-providers openssh-client gnuplot-nox
 
 # An EFA queue pair locks its buffers; the default of 8 MiB is answered by -12.
 echo '* - memlock unlimited' | sudo tee /etc/security/limits.d/sluice.conf >/dev/null
