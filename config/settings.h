@@ -123,6 +123,9 @@ int settings_check(const char *path, const char *const *overrides, size_t overri
 int settings_resolve_elsewhere(struct settings *settings, const struct host *host, char *why, size_t why_bytes,
                                char *here, size_t here_bytes);
 
+/* Call `each` for the file at `path` and for every one that it includes, as far as they can be read. */
+void settings_list_files(const char *path, void (*each)(void *context, const char *file), void *context);
+
 /* The part of settings_resolve() that decides settings->cpus. */
 bool settings_resolve_cpus(struct settings *settings, const struct host *host, char *why, size_t why_bytes);
 

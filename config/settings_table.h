@@ -51,6 +51,11 @@
     X(management_mode, "management.mode", TEXT, "0600", 0, 0, BOOT, "mode of the management socket, octal")            \
     X(management_group, "management.group", TEXT, "", 0, 0, BOOT,                                                      \
       "group that owns the management socket; empty: the program's own")                                               \
+    X(sandbox_mode, "sandbox.mode", CHOICE, "on", 0, 0, BOOT,                                                          \
+      "what threads give up after the start: on: all that this kernel can take; required: the same, but no start "     \
+      "without seccomp and Landlock; off: nothing")                                                                    \
+    X(sandbox_captures, "sandbox.captures", TEXT, "auto", 0, 0, BOOT,                                                  \
+      "directory below which captures of packets may be made; auto: that of the management socket")                    \
     X(metrics_address, "metrics.address", TEXT, "127.0.0.1", 0, 0, BOOT,                                               \
       "address of the HTTP port for metrics; it asks for no password")                                                 \
     X(metrics_port, "metrics.port", COUNT, "0", 0, 65535, BOOT,                                                        \
@@ -66,6 +71,7 @@
     X(lcores_idle, "spin", "yield", "adaptive")                                                                        \
     X(memory_policy, "noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random", "volatile-lru", "volatile-lfu",     \
       "volatile-random", "volatile-ttl")                                                                               \
+    X(sandbox_mode, "on", "required", "off")                                                                           \
     X(log_level, "debug", "info", "warning", "error")                                                                  \
     X(ready_format, "text", "json")
 

@@ -423,6 +423,19 @@ settings_text_read(struct settings_text *text, const char *path, char *why, size
     return text_add_file(text, path, 0, "", why, why_bytes);
 }
 
+void
+settings_list_files(const char *path, void (*each)(void *context, const char *file), void *context)
+{
+    char unused[SETTINGS_WHY_BYTES];
+    struct settings_text text;
+
+    (void)settings_text_read(&text, path, unused, sizeof(unused));
+    for (uint32_t i = 0; i < text.file_count; i++) {
+        each(context, text.files[i]);
+    }
+    settings_text_fini(&text);
+}
+
 bool
 settings_text_take(struct settings_text *text, const char *name, const char *bytes, char *why, size_t why_bytes)
 {

@@ -1,5 +1,6 @@
 #include "mgmt/crash.h"
 #include "mgmt/mgmt.h"
+#include "mgmt/sandbox.h"
 #include <elf.h>
 #include <execinfo.h>
 #include <link.h>
@@ -10,15 +11,9 @@
 #define FRAMES_MOST    64
 #define BUILD_ID_BYTES 20
 #define STACK_BYTES    (64 * KIB)
+#define FROM_FILTER    1 /* SYS_SECCOMP of the kernel's headers: si_code of a SIGSYS */
 
-/* A sanitizer reports faults itself, and knows more. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED true
-#else
-#define SANITIZED false
-#endif
-
-static const int numbers[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
+static const int numbers[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGSYS };
 static const struct mgmt *reported;
 static char build_id[2 * BUILD_ID_BYTES + 1];
 static _Atomic uint32_t crashing;
@@ -103,18 +98,31 @@ put_lcores(void)
 }
 
 static void
-report(int number, const siginfo_t *info)
+put_cause(int number, const siginfo_t *info)
 {
-    void *frames[FRAMES_MOST];
-    char name[17] = "";
-
-    prctl(PR_GET_NAME, name);
+    if (number == SIGSYS && info->si_code == FROM_FILTER) {
+        put_field("crash: system call ", (uint64_t)info->si_syscall);
+        put(" (");
+        put(sandbox_call_name(info->si_syscall));
+        put("), which the sandbox forbids,");
+        return;
+    }
     put_field("crash: signal ", (uint64_t)number);
     put(number == SIGABRT ? " (abort)" : number == SIGSEGV ? " (segmentation fault)" : "");
     if (number != SIGABRT) {
         put(" at address 0x");
         put_number((uint64_t)(uintptr_t)info->si_addr, 16);
     }
+}
+
+static void
+report(int number, const siginfo_t *info)
+{
+    void *frames[FRAMES_MOST];
+    char name[17] = "";
+
+    prctl(PR_GET_NAME, name);
+    put_cause(number, info);
     put_field(" in thread ", (uint64_t)gettid());
     put(" (");
     put(name);
@@ -142,7 +150,7 @@ on_crash(int number, siginfo_t *info, void *context)
         }
     }
     struct sigaction action = { .sa_handler = SIG_DFL };
-    sigaction(number, &action, NULL);
+    sigaction(number, &action, NULL); /* of SIGSYS, in the sandbox: forbidden too, and that ends the process here */
     raise(number); /* pending until the handler returns; a fault would come again by itself, an abort too */
 }
 
@@ -154,7 +162,7 @@ crash_open(const struct mgmt *mgmt)
     stack_t stack = { .ss_sp = malloc(STACK_BYTES), .ss_size = STACK_BYTES };
 
     crash_build_id();
-    if (SANITIZED) {
+    if (CRASH_SANITIZED) {
         free(stack.ss_sp);
         return;
     }

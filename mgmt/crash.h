@@ -3,7 +3,15 @@
 
 struct mgmt;
 
-/* Handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL and SIGABRT that write a report to stderr and let the signal kill the
+/* A sanitizer reports faults itself, and knows more. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CRASH_SANITIZED true
+#else
+#define CRASH_SANITIZED false
+#endif
+
+/* Handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, and SIGSYS, which is a system call that the sandbox forbids,
+ * that write a report to stderr and let the signal kill the
  * process, with a core file where the system keeps them. After modules were opened: libraries below libfabric install
  * handlers of their own. The report takes no lock and no memory.
  *

@@ -6,6 +6,7 @@
 #include "mgmt/live.h"
 #include "mgmt/log.h"
 #include "mgmt/placement.h"
+#include "mgmt/sandbox.h"
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -63,6 +64,9 @@ ctl_status(struct ctl_request *request)
     cpu_list_print(cpus, sizeof(cpus), mgmt->settings->cpus, mgmt->settings->cpu_count);
     json_object_set_new(request->result, "cpus", json_string(cpus));
     json_object_set_new(request->result, "ethernet", ethernet_addresses(mgmt));
+    json_object_set_new(request->result, "sandbox", json_string(sandbox_state()));
+    json_object_set_new(request->result, "landlock", json_integer(sandbox_landlock()));
+    json_object_set_new(request->result, "sandbox_threads", sandbox_threads(mgmt));
     return CTL_DONE;
 }
 

@@ -228,8 +228,8 @@ capture_file(struct ctl_request *request, const char *path)
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
     FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
     if (file == NULL) {
-        ctl_fail(request, "%s: %s; a capture makes a new file, written by uid %u", path, strerror(errno),
-                 (unsigned)geteuid());
+        ctl_fail(request, "%s: %s; a capture makes a new file below sandbox.captures, written by uid %u", path,
+                 strerror(errno), (unsigned)geteuid());
         if (fd >= 0) {
             close(fd);
         }

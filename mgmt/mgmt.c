@@ -7,6 +7,7 @@
 #include "mgmt/log.h"
 #include "mgmt/notify.h"
 #include "mgmt/placement.h"
+#include "mgmt/sandbox.h"
 #include <errno.h>
 #include <grp.h>
 #include <signal.h>
@@ -16,10 +17,10 @@
 #define TICK_MS        1  /* while something moves that must be looked after */
 #define TICK_IDLE_MS   16 /* after IDLE_TICKS without: each wake-up may take some 20 us from an lcore on the same CPU */
 #define IDLE_TICKS     100
-#define MAIL_PER_TURN  256 /* from one lcore */
-#define DRAIN_GRACE_MS 700 /* beyond shutdown.drain; with the rest of closing it stays below a second */
+#define MAIL_PER_TURN  256  /* from one lcore */
+#define DRAIN_GRACE_MS 700  /* beyond shutdown.drain; with the rest of closing it stays below a second */
 #define ENDING_MS      5000 /* beyond shutdown.drain, for systemd: closing frees all memory, which may take seconds */
-#define FLUSH_MS       100 /* for the last answers on the management socket */
+#define FLUSH_MS       100  /* for the last answers on the management socket */
 #define CTL_TICK_MS    100
 #define SPARE_FILES    256 /* descriptors besides those of sessions */
 
@@ -431,7 +432,7 @@ mgmt_run(struct mgmt *mgmt)
     mgmt->ctl_listener.fd = -1;
     log_open(mgmt->settings->log_level);
     mgmt_raise_file_limit(mgmt->settings);
-    if (mgmt_open(mgmt, why, sizeof(why)) != 0) {
+    if (mgmt_open(mgmt, why, sizeof(why)) != 0 || !sandbox_enter(mgmt, why, sizeof(why))) {
         log_error("%s", why);
         streams_stop(&mgmt->streams);
         listener_close(&mgmt->ctl_listener);

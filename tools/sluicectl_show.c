@@ -31,6 +31,44 @@ print_list(const char *name, const json_t *list, const char *nothing)
     }
 }
 
+/* Words behind an indent, in lines of at most 80 columns where words allow it. */
+static void
+print_wrapped(int indent, const char *text)
+{
+    int column = 0;
+
+    while (*text != '\0') {
+        int bytes = (int)strcspn(text, " ");
+        bool fits = column > 0 && column + 1 + bytes <= 80;
+        printf("%s%*s%.*s", column > 0 && !fits ? "\n" : "", fits ? 1 : indent, "", bytes, text);
+        column = (fits ? column + 1 : indent) + bytes;
+        text += bytes;
+        text += strspn(text, " ");
+    }
+    putchar('\n');
+}
+
+/* What threads of each kind may still do. */
+static void
+print_sandbox(const json_t *result)
+{
+    const json_t *rows = json_object_get(result, "sandbox_threads");
+    double landlock = get_number(result, "landlock");
+
+    printf("%-12s %s", "sandbox", get_text(result, "sandbox"));
+    landlock > 0 ? printf(", Landlock version %.0f\n", landlock) : putchar('\n');
+    for (size_t i = 0; strncmp(get_text(result, "sandbox"), "on", 2) == 0 && i < json_array_size(rows); i++) {
+        const json_t *row = json_array_get(rows, i);
+        bool all = json_is_true(json_object_get(row, "seccomp")) && json_is_true(json_object_get(row, "no_new_privs"));
+        printf("%-12s %s: threads %.0f%s, system calls %.0f, capabilities %s\n", "", get_text(row, "kind"),
+               get_number(row, "threads"), all ? "" : " (NOT all restricted)", get_number(row, "calls"),
+               get_text(row, "capabilities"));
+        if (strcmp(get_text(row, "files"), "none") != 0) {
+            print_wrapped(15, get_text(row, "files"));
+        }
+    }
+}
+
 int
 status_run(const struct options *options)
 {
@@ -66,6 +104,7 @@ status_run(const struct options *options)
     printf("%-12s passwords %s, TLS %s; persistence %s\n", "safety",
            json_is_true(json_object_get(result, "auth")) ? "on" : "off",
            json_is_true(json_object_get(result, "tls")) ? "on" : "off", get_text(result, "persistence"));
+    print_sandbox(result);
     json_decref(result);
     return EXIT_GOOD;
 }

@@ -202,7 +202,7 @@ class EthernetServer(server.Server):
 
     host = THERE
 
-    def __init__(self, wire, *settings, ports=(), capabilities=(), **port):
+    def __init__(self, wire, *settings, ports=(), capabilities=(), config=None, **port):
         self.prefix = wire.server.prefix_with(*capabilities)
         self.wire = wire
         values = {"device": wire.device, "address": f"{THERE}/24", "gateway": HERE, "listen": str(PORT), **port}
@@ -211,7 +211,7 @@ class EthernetServer(server.Server):
         streams = f"{KERNEL_THERE},{THERE}" if STACK == "kernel" else KERNEL_THERE
         ports = (*(() if STACK == "kernel" else (f'{{ type = "ethernet";{text} }}',)), *ports)
         super().__init__("auth.protected_mode=false", f"streams.address={streams}", f"streams.port={PORT}",
-                         f"ports=({', '.join(ports)})", *settings)
+                         f"ports=({', '.join(ports)})", *settings, config=config)
         wire.up()
 
     def mac(self):
