@@ -18,9 +18,9 @@ from commands import SOURCE, program_path
 
 HERE = pathlib.Path(__file__).resolve().parent
 MIB = 1024 * 1024
-# Instance type to its cores; each has one EFA device. 128 GiB whatever the size.
+# Instance type to its cores; each has one EFA device, which the schemas ask for, and the same memory.
 HPC7G = {"hpc7g.4xlarge": 16, "hpc7g.8xlarge": 32, "hpc7g.16xlarge": 64}
-EFA_DEVICES = 1
+HPC7G_BYTES = 128 * 1024 * MIB
 # What SkyPilot's network_tier: best gives EFA to, in the version read.
 SKYPILOT_EFA = ("g4dn.", "g5.", "g6.", "gr6.", "g6e.", "p4d.", "p4de.", "p5.", "p5e.", "p5en.", "p6-b200.")
 FABRIC_HUGE_BYTES = 256 * MIB  # what libfabric and the port take of a pod's huge pages beside memory.reserve
@@ -115,18 +115,25 @@ class Settings:
         return value[1] if value else default
 
     def cpus(self):
-        """How many lcores it names; None: auto."""
+        """Those that it names; None: auto."""
         words = self.get("lcores.cpus", "auto")
         if words == "auto":
             return None
-        count = 0
+        named = set()
         for part in words.split(","):
             first, _, last = part.partition("-")
-            count += int(last or first) - int(first) + 1
-        return count
+            named |= set(range(int(first), int(last or first) + 1))
+        return named
 
-    def has_fabric(self, provider):
-        return f'provider = "{provider}"' in self.text
+
+    def serve(self):
+        """What keeps another host from attaching over EFA, or nothing."""
+        if 'provider = "efa"' not in self.text:
+            yield "ports: no fabric port of provider efa"
+        if self.get("streams.address", "127.0.0.1").startswith(("127.", "[::1]")):
+            yield "streams.address: clients attach from other hosts"
+        if self.get("lcores.idle") != "spin":
+            yield "lcores.idle: the CPUs are this server's alone, and sleeping costs latency"
 
 
 def conf_files(root):
@@ -149,6 +156,20 @@ def huge_pages_of_readme(root):
             match = re.search(r"vm\.nr_hugepages=(\d+)", line)
             if match and int(match[1]) != wanted:
                 yield f"{path.relative_to(root)}:{number}: vm.nr_hugepages={match[1]}, but memory.reserve of config/hpc7g.conf asks for {wanted}"
+
+
+def hosts_of_settings(root):
+    """Files for a whole host: its CPUs but the first, and its memory."""
+    template = documents(root / "config/deploy/ec2/launch-template.yaml")[0][1]
+    types = {"config/hpc7g.conf": "hpc7g.16xlarge", "config/deploy/ec2/sluice.conf": template["Parameters"]["InstanceType"]["Default"]}
+    for name, instance in types.items():
+        settings = Settings((root / name).read_text())
+        if not settings.cpus() <= set(range(1, HPC7G[instance])):
+            yield f"{name}: lcores.cpus {settings.get('lcores.cpus')}: {instance} has 0-{HPC7G[instance] - 1}, and 0 takes interrupts"
+        yield from (f"{name}: {wrong}" for wrong in (settings.serve() if "ec2" in name else ()))
+        limit, reserve = (size_bytes(settings.get(f"memory.{key}").removesuffix("B")) for key in ("limit", "reserve"))
+        if not limit <= reserve <= HPC7G_BYTES * 7 // 8:
+            yield f"{name}: memory.limit {limit >> 30} GiB, memory.reserve {reserve >> 30} GiB: {instance} has {HPC7G_BYTES >> 30}"
 
 
 # ---- Kubernetes ----
@@ -229,6 +250,8 @@ def volumes(pod, container, config, page):
                 yield f"no ConfigMap {volume['configMap']['name']}"
             elif mount.get("subPath") not in config["data"]:
                 yield f"the ConfigMap has no {mount.get('subPath')}"
+        if volume and "emptyDir" not in volume and not mount.get("readOnly"):
+            yield f"{mount['mountPath']} can be written to"
     for name in set(have) - {mount["name"] for mount in container["volumeMounts"]}:
         yield f"volume {name} is mounted nowhere"
     for volume in have.values():
@@ -244,6 +267,8 @@ def probe_check(name, probe, word):
     command = (probe or {}).get("exec", {}).get("command", [])
     if command[:1] != ["sluicectl"] or command[-1] != word:
         yield f"{name}: expected sluicectl {word}, got {' '.join(command) or 'none'}"
+    elif name == "startupProbe" and probe["periodSeconds"] * probe.get("failureThreshold", 3) < 60:
+        yield f"{name}: a start with large memory takes longer than {probe['periodSeconds'] * probe.get('failureThreshold', 3)} s"
     elif command[1] != "-t" or int(command[2]) >= probe.get("timeoutSeconds", 1):
         yield f"{name}: timeoutSeconds must exceed sluicectl's -t {command[2]}"
 
@@ -270,11 +295,11 @@ def appliance(root, text, pod, container, ports):
     ctl = {variable["name"]: variable["value"] for variable in container.get("env", [])}.get("SLUICE_CTL")
     if ctl != settings.get("management.socket") or os.path.dirname(ctl or "") not in mounts:
         yield f"SLUICE_CTL is {ctl}, management.socket {settings.get('management.socket')}"
-    huge = size_bytes(container["resources"]["limits"]["hugepages-2Mi"])
-    yield from memory(settings, huge)
+    yield from (f"sluice.conf: {what}" for what in settings.serve())
+    yield from memory(settings, size_bytes(container["resources"]["limits"]["hugepages-2Mi"]))
     cpus = int(container["resources"]["limits"]["cpu"])
-    if settings.cpus() is not None and settings.cpus() >= cpus:
-        yield f"lcores.cpus names {settings.cpus()} CPUs of {cpus}: none is left to the management core"
+    if settings.cpus() is not None and len(settings.cpus()) >= cpus:
+        yield f"lcores.cpus names {len(settings.cpus())} CPUs of {cpus}: none is left to the management core"
     yield from probe_check("startupProbe", container.get("startupProbe"), "ready")
     yield from probe_check("readinessProbe", container.get("readinessProbe"), "ready")
     yield from probe_check("livenessProbe", container.get("livenessProbe"), "alive")
@@ -306,6 +331,11 @@ def matrix_pods(folder, data, service, container, ports):
     server, client = said["sshd_config"], said["ssh.conf"]
     if not (server["Port"] == client["Port"] == str(ports.get("ssh"))):
         yield f"ports of sshd, ssh and the container differ: {server['Port']}, {client['Port']}, {ports.get('ssh')}"
+    wanted = {"AuthenticationMethods": "publickey", "StrictModes": "no", "UsePAM": "no", "AllowUsers": "sluice", "PidFile": "none"}
+    for key in (key for key in wanted if server.get(key) != wanted[key]):
+        yield f"sshd_config: {key} must be {wanted[key]}, for an sshd that is not root's"
+    if client.get("User") != "sluice" or client.get("StrictHostKeyChecking") != "accept-new":
+        yield "ssh.conf: nobody is there to be asked for a user or a host key"
     if client["Host"] != f"*.{service['metadata']['name']}":
         yield f"ssh.conf is for {client['Host']}, the pods are in {service['metadata']['name']}"
     for path in (server["HostKey"], server["AuthorizedKeysFile"], client["IdentityFile"], client["UserKnownHostsFile"]):
@@ -321,6 +351,7 @@ def skypilot(root):
     folder = root / "config/deploy/skypilot"
     settings = Settings((folder / "sluice.conf").read_text())
     rules = schema("skypilot")
+    yield from (f"{(folder / 'sluice.conf').relative_to(root)}: {wrong}" for wrong in settings.serve())
     for path in sorted(folder.glob("*.yaml")):
         where = path.relative_to(root)
         for line, task in documents(path):
@@ -432,6 +463,8 @@ def template_hosts(made):
     kinds = [(card["DeviceIndex"], card["InterfaceType"]) for card in data["NetworkInterfaces"]]
     if kinds != [(0, "efa"), (1, "interface")]:
         yield f"interfaces are {kinds}: expected 0 with EFA and an address, 1 of ENA"
+    if "memlock unlimited" not in data["UserData"]["Fn::Base64"]:
+        yield "UserData: servers that are started by ssh need locked memory"
     subnets = [card["SubnetId"] for card in data["NetworkInterfaces"]]
     if subnets[0] != subnets[1]:
         yield "both interfaces must be in one subnet"
@@ -491,10 +524,12 @@ def yaml_lint(root):
 
 def check(root):
     findings = list(yaml_lint(root))
-    for look in (conf_files, huge_pages_of_readme, kubernetes, skypilot, parallelcluster, cloudformation):
+    for look in (conf_files, huge_pages_of_readme, hosts_of_settings, kubernetes, skypilot, parallelcluster, cloudformation):
         try:
             findings += look(root)
         except yaml.YAMLError as error:
             mark = getattr(error, "problem_mark", None)
             findings.append(f"{look.__name__}: {mark.line + 1 if mark else '?'}: {getattr(error, 'problem', error)}")
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:  # what schemas or sluiced complained of
+            findings.append(f"{look.__name__}: what it compares is not there: {error!r}")
     return findings
