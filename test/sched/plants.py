@@ -132,6 +132,13 @@ PLANTS = [
           [("hand->flush = number < load_acquire(&store->flush_until);", "hand->flush = false;")], "flush-sweeps"),
     Plant("flush-round-not-checked", "store/sweep.c",
           [("if (load_relaxed(&store->sweep_next) == from) {", "if (true) {")], "flush-sweeps"),
+    # moves
+    Plant("move-without-cas", "store/sweep.c",
+          [("    if (!cas_acq_rel(slot, &word, there)) {\n        memory_give_home(member->cache, copy, bytes);\n"
+            "        return;\n    }\n", "    store_release(slot, there);\n")], "move-incr"),
+    Plant("moved-and-given-at-once", "store/sweep.c",
+          [("    limbo_retire(&member->limbo, (void *)(uintptr_t)record, bytes);",
+            "    memory_give_home(member->cache, (void *)(uintptr_t)record, bytes);")], "move-read"),
     # rows, which a walk passes over when they count no table
     Plant("row-counted-late", "store/index.c",
           [("    add_relaxed(row_tables, 1);\n    uint64_t none", "    uint64_t none"),

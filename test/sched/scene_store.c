@@ -33,6 +33,7 @@ enum call_kind {
     CALL_RECLAIM,
     CALL_REBUILD,
     CALL_SWEEP,
+    CALL_MOVE,
     CALL_SCAN,
     CALL_EVICT,
     CALL_KINDS,
@@ -40,7 +41,7 @@ enum call_kind {
 
 static const char *const call_words[CALL_KINDS] = { "get",     "set",   "add",  "del",  "incr", "expiring",
                                                     "mget",    "flush", "turn", "nap",  "seal", "reclaim",
-                                                    "rebuild", "sweep", "scan", "evict" };
+                                                    "rebuild", "sweep", "move", "scan", "evict" };
 static const enum keys_kind command_kinds[CALL_COMMANDS] = { KEYS_GET,  KEYS_SET, KEYS_SETNX, KEYS_DEL,
                                                              KEYS_INCR, KEYS_SET, KEYS_MGET,  KEYS_FLUSH };
 
@@ -53,6 +54,7 @@ static struct {
     char key_texts[KEYS][16];
     struct slice keys[KEYS];
     uint32_t segment;
+    bool moves;
     /* keys, a bit each: */
     uint32_t spared;                 /* no thread removes them */
     uint32_t staying;                /* are there from before the threads to their end */
@@ -197,8 +199,9 @@ call_rebuild(struct store_member *member)
 }
 
 static void
-call_sweep(struct store_member *member)
+call_sweep(struct store_member *member, bool move)
 {
+    store_relaxed(&scene.store->sweep_move, move);
     store_relaxed(&scene.store->sweep_expired, true);
     store_relaxed(&scene.store->sweep_ghosts, true);
     member->sweep.budget_ms = member->now_ms;
@@ -206,6 +209,7 @@ call_sweep(struct store_member *member)
     sweep_step(member);
     store_relaxed(&scene.store->sweep_expired, false);
     store_relaxed(&scene.store->sweep_ghosts, false);
+    store_relaxed(&scene.store->sweep_move, false);
 }
 
 /* A bit for each key met. */
@@ -259,7 +263,8 @@ call_run(struct store_member *member, const struct scene_call *call, uint64_t ar
         call_rebuild(member);
         break;
     case CALL_SWEEP:
-        call_sweep(member);
+    case CALL_MOVE:
+        call_sweep(member, call->word == CALL_MOVE);
         break;
     case CALL_SCAN:
         call_scan(member);
@@ -286,6 +291,17 @@ static struct scene_calls
 calls_parse(const char *text)
 {
     return scene_calls_parse(text, call_words, CALL_KINDS);
+}
+
+static bool
+calls_have(const struct scene_calls *calls, enum call_kind kind)
+{
+    for (uint32_t i = 0; i < calls->count; i++) {
+        if (calls->calls[i].word == kind) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* What of `keys` is still there when the calls are done; those that they add are not counted. */
@@ -349,6 +365,7 @@ scene_setup(void)
     sched_quiet(&scene.store->sweep_expired, sizeof(scene.store->sweep_expired));
     sched_quiet(&scene.store->sweep_ghosts, sizeof(scene.store->sweep_ghosts));
     sched_quiet(&scene.store->sweep_tables, sizeof(scene.store->sweep_tables));
+    sched_quiet(&scene.store->sweep_move, sizeof(scene.store->sweep_move));
     for (uint32_t i = 0; i < scene.scene.thread_count; i++) {
         scene.members[i] = store_join(scene.store, i, "scene");
         CHECK(scene.members[i] != NULL);
@@ -363,6 +380,9 @@ scene_setup(void)
         scene.initial.keys[key] = value_of(store_find(scene.members[0], scene.keys[key], hash));
     }
     set_time(SCENE_MS);
+    if (scene.moves) {
+        (void)memory_empty_begin(scene.store->memory);
+    }
 }
 
 static void
@@ -437,7 +457,9 @@ scene_of_plan(const struct scene_plan *plan)
     }
     scene.before = calls_parse(plan->before);
     scene.spared = ~0u;
+    scene.moves = false;
     for (uint32_t i = 0; i < threads; i++) {
+        scene.moves = scene.moves || calls_have(&scene.threads[i], CALL_MOVE);
         scene.spared = calls_spare(&scene.threads[i], scene.spared);
     }
     scene.staying = calls_leave(&scene.before) & scene.spared;

@@ -15,6 +15,7 @@
  *   reclaim                    gives back what every member has passed
  *   rebuild                    looks at the segment, and gives it the table that it needs
  *   sweep                      expired keys, ghosts and flushed records of it
+ *   move                       as sweep, and what lies where it lay before the threads began gets another block
  *   scan                       a walk that must meet every key that stays, also those that its thread has set
  *   evict                      one record or more, as when memory is short: for LOOSE scenes */
 struct scene_plan {

@@ -55,6 +55,11 @@ static const struct scene_plan plans[] = {
     { "evict-overwrite", LOOSE, 2, 1, "set a, set b", { "evict, nap, reclaim", "set a, get b, nap, get a" } },
     { "evict-evict", LOOSE, 1, 1, "set a, set x, set y, set z", { "evict", "evict, add b", "del a" } },
     { "evict-rebuild", LOOSE, 1, 1, "set a, set b, set z, del z", { "rebuild, nap, reclaim", "evict, nap, get a" } },
+    /* moves */
+    { "move-incr", JUDGED, 2, 1, "incr a, set b", { "move, get a", "incr a, get a" } },
+    { "move-read", LOOSE, 2, 1, "set a, set b", { "move, nap, reclaim", "get a, set b, nap, get a" } },
+    { "move-rebuild", LOOSE, 1, 1, "set a, set b, set z, del z", { "move, nap, reclaim", "rebuild, set a, nap, get b" } },
+    { "mget-move", JUDGED, 1, 1, "set a, set b, del b", { "mget", "move, set a, move" } },
     /* walks */
     { "scan-overwrite", LOOSE, 2, 2, "set a, set b", { "scan", "set a, set b, add c" } },
     { "scan-clear", LOOSE, 2, 1, "set a, set b, set z, del z", { "scan", "rebuild, set a, nap, reclaim" } },

@@ -11,6 +11,7 @@ struct memory_cache {
 struct memory {
     struct memory_cache caches[LIMIT_MEMBERS];
     uint64_t limit_bytes;
+    const void *emptying_below; /* blocks are taken at rising addresses */
 };
 
 int
@@ -103,7 +104,17 @@ memory_stats(const struct memory *memory, struct memory_stats *out)
     *out = (struct memory_stats){ .limit_bytes = memory->limit_bytes, .used_bytes = sched_lent_bytes() };
 }
 
-/* ---- no page is short or sparse here ---- */
+/* ---- no page is short here, and none sparse until a scene says so ---- */
+
+/* All that is taken by now. */
+uint32_t
+memory_empty_begin(struct memory *memory)
+{
+    void *block = sched_take(1);
+    memory->emptying_below = block;
+    sched_give(block, 1);
+    return 1;
+}
 
 bool
 memory_gives_home(const struct memory_cache *cache)
@@ -114,5 +125,5 @@ memory_gives_home(const struct memory_cache *cache)
 bool
 memory_is_emptying(const struct memory *memory, const void *block)
 {
-    return false;
+    return (uintptr_t)block < (uintptr_t)memory->emptying_below;
 }
