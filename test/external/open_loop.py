@@ -282,6 +282,18 @@ def is_stopped(process):
     return pathlib.Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "T"
 
 
+def check_lease(_):
+    """The subscriber's session is looked at while other operations are measured, for far longer than its lease."""
+    with tempfile.NamedTemporaryFile("w", suffix=".conf") as config:
+        config.write('ports = ( { type = "fabric"; provider = "shm"; lease = "300ms"; } );\n')
+        config.flush()
+        with Server(config=config.name) as server:
+            code, rows, out, error = bench("latency", "-p", server.port, "--provider", "shm", "--only", "PING,PUBSUB", "--warmup",
+                                           "700k", "--samples", 1000, "--csv")
+            expect(f"PUBSUB is measured long after its session began: {error}", (code, [row["operation"] for row in rows]),
+                   (0, ["PING", "PUBSUB"]))
+
+
 def check_stopped(server):
     """Whatever ends a run, a server that was stopped for its peer's turn goes on, and what was measured is kept."""
     with Server() as other, tempfile.TemporaryDirectory() as folder:
@@ -335,7 +347,7 @@ def main():
         config.flush()
         with Server(config=config.name) as server:
             for check in (check_pause, check_transports, check_lists, check_popularity, check_accounts, check_peer, check_wrong,
-                          check_liars, check_stopped, check_interrupt):
+                          check_liars, check_lease, check_stopped, check_interrupt):
                 if only in check.__name__:
                     begun = time.monotonic()
                     check(server)

@@ -4,6 +4,7 @@
 
 /* Round trips after a switch that are not kept. */
 #define LEAD_IN 16
+#define POLL_NS 100000000
 
 /* ---- whose turn it is ---- */
 
@@ -202,6 +203,31 @@ lane_begin(struct lanes *lanes, uint32_t index, enum operation_id id, char *why,
     return status == OPERATION_BROKEN ? lane_break(lane) : status;
 }
 
+static void
+client_poll(struct client *client)
+{
+    struct slice view;
+    if (client != NULL) {
+        client_raw_receive(client, &view); /* a failure is met again by the next round trip */
+    }
+}
+
+/* A session of the fabric that nobody looks at for as long as its lease is taken for dead; subscribers wait for seven
+ * operations. */
+static void
+lanes_poll(struct lanes *lanes)
+{
+    int64_t now = machine_now_ns();
+    if (now - lanes->polled_ns < POLL_NS) {
+        return;
+    }
+    lanes->polled_ns = now;
+    for (uint32_t i = 0; i < lanes->count; i++) {
+        client_poll(lanes->lanes[i].client);
+        client_poll(lanes->lanes[i].subscriber);
+    }
+}
+
 /* Round trips taken: fewer than `count` after Ctrl-C. False: `why`. */
 static bool
 operation_block(struct operation *operation, uint64_t *ticks, uint32_t count, uint32_t *taken, char *why,
@@ -228,6 +254,7 @@ lane_block(struct lanes *lanes, uint32_t index, uint32_t count, bool keep, char 
     bool good;
     CHECK(lane->takes_part && count <= LANE_BLOCK && (!keep || lane->done + count <= lanes->samples));
     lanes_turn(lanes, index);
+    lanes_poll(lanes);
     if (lane->kind == LANE_FLOOR) { /* its blocks end whole */
         struct floor_sizes sizes = floor_sizes_of(&lanes->lanes[0].operation);
         good = floor_run(lane->floor, &sizes, ticks, lead + count, why, why_bytes);

@@ -36,6 +36,7 @@ struct lanes {
     uint64_t samples, value_bytes;
     const char *floor_host; /* of the bare transport's peer; NULL: a process of this host */
     uint16_t floor_port;
+    int64_t polled_ns; /* when every connection was last looked at */
 };
 
 /* Connect all, and start the bare transport's peer on `peer_cpu`. False with a sentence in `why`; lanes_close() is due
