@@ -192,7 +192,7 @@ session_decode(struct session *session, struct burst *burst)
 uint32_t
 burst_decode(struct burst *burst, struct lcore *lcore)
 {
-    burst->count = burst->part_count = burst->run_count = 0;
+    burst->count = burst->part_count = burst->run_count = burst->put_back = 0;
     burst->most = load_relaxed(&lcore->dataplane->live.burst); /* see live.h */
     burst->room.used = 0;
     burst->inline_used = false;

@@ -333,9 +333,10 @@ request_run_plain(struct part_run *at, const struct request *request)
 
 /* The requests of part->first + `index` and those after it are put back. */
 static void
-part_put_back(const struct burst *burst, const struct burst_part *part, uint32_t index)
+part_put_back(struct burst *burst, const struct burst_part *part, uint32_t index)
 {
     size_t offset = part->in_offset;
+    burst->put_back += part->count - index;
     for (uint32_t i = 0; i < index; i++) {
         offset += burst->requests[part->first + i].wire_bytes;
     }

@@ -9,13 +9,14 @@
 #define YIELD_NS        1000000
 #define POLLED_SLEEP_NS 50000 /* with a port that must be polled */
 #define WAITED_SLEEP_NS 10000000
+#define RETRY_SLEEP_NS  1000000 /* with requests that come again at the next tick */
 
 static void
 sleep_until_woken(struct lcore *lcore)
 {
     struct pollfd waits[LIMIT_PORTS + 2];
     nfds_t count = 0;
-    long sleep_ns = WAITED_SLEEP_NS;
+    long sleep_ns = lcore->waiting == NULL ? WAITED_SLEEP_NS : RETRY_SLEEP_NS;
     waits[count++] = (struct pollfd){ .fd = lcore->waker.event_fd, .events = POLLIN };
     for (uint32_t i = 0; i < lcore->port_count; i++) {
         int fd = lcore->ports[i]->ops->wait_fd(lcore->ports[i]);
@@ -57,7 +58,8 @@ idle_after_turn(struct lcore *lcore, uint32_t events)
     if (idle_ns < SPIN_NS) {
         return;
     }
-    if (idle_ns < YIELD_NS || policy == IDLE_YIELD || store_wants_turns(lcore->store)) {
+    bool wants_turns = lcore->ready != NULL || store_wants_turns(lcore->store);
+    if (idle_ns < YIELD_NS || policy == IDLE_YIELD || wants_turns) {
         sched_yield();
         return;
     }

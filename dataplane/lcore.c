@@ -141,6 +141,7 @@ static void
 lcore_tick(struct lcore *lcore)
 {
     hot_keys_tick(lcore);
+    session_end_waits(lcore);
     stream_reserve_fill(&lcore->reserve);
     for (uint32_t i = 0; i < lcore->port_count; i++) {
         lcore->ports[i]->ops->tick(lcore->ports[i]);
@@ -229,6 +230,7 @@ lcore_turn(struct lcore *lcore)
         burst_prefetch(burst, lcore);          /* buckets, then records */
         burst_execute(burst, lcore);           /* handler per request, reply encoded in place */
         burst_settle(burst);                   /* receive slots go back */
+        requests -= burst->put_back;           /* who only waits does not keep the lcore awake */
     }
     events += pubsub_run(lcore);                  /* messages, never inside a reply */
     events += requests + poll_flush_ports(lcore); /* replies of one burst leave together */

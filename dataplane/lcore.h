@@ -46,7 +46,7 @@ struct burst_run {
 };
 
 struct burst {
-    uint32_t count, part_count, run_count;
+    uint32_t count, part_count, run_count, put_back;
     uint32_t most; /* requests of this burst: lcores.burst */
     struct request requests[LIMIT_BURST];
     uint64_t hashes[LIMIT_BURST]; /* store_hash() of the first key, of requests that have one */
@@ -75,11 +75,12 @@ struct lcore {
     uint32_t port_count;
     struct port *socket_port;
 
-    struct session *ready, *ready_last; /* FIFO */
-    struct session *all, *sweep;        /* every session; where the sweep goes on */
-    struct session **sessions;          /* LCORE_SESSION_BUCKETS lists by id */
-    struct session *dying;              /* closed at the end of the turn */
-    uint64_t swept_output_bytes;        /* of the sessions met in this round of the sweep */
+    struct session *ready, *ready_last;     /* FIFO */
+    struct session *waiting, *waiting_last; /* the same, of those to try again at a tick */
+    struct session *all, *sweep;            /* every session; where the sweep goes on */
+    struct session **sessions;              /* LCORE_SESSION_BUCKETS lists by id */
+    struct session *dying;                  /* closed at the end of the turn */
+    uint64_t swept_output_bytes;            /* of the sessions met in this round of the sweep */
     uint32_t session_count;
     uint64_t session_ids; /* given so far; id = session_ids * lcore count + index + 1 */
 

@@ -5,8 +5,37 @@
 
 #define CLOSING_MS      5000 /* a closing session's peer may take so long to read */
 #define IDLE_BUFFERS_MS 1000 /* idle for so long: buffers go back */
+#define WAITS_A_TICK    1024 /* sessions whose requests come again */
 
 /* ---- lists ---- */
+
+static inline void
+list_append(struct session **first, struct session **last, struct session *session)
+{
+    session->ready_next = NULL;
+    session->ready_previous = *last;
+    if (*first == NULL) {
+        *first = session;
+    } else {
+        (*last)->ready_next = session;
+    }
+    *last = session;
+}
+
+static inline void
+list_remove(struct session **first, struct session **last, struct session *session)
+{
+    if (session->ready_previous == NULL) {
+        *first = session->ready_next;
+    } else {
+        session->ready_previous->ready_next = session->ready_next;
+    }
+    if (session->ready_next == NULL) {
+        *last = session->ready_previous;
+    } else {
+        session->ready_next->ready_previous = session->ready_previous;
+    }
+}
 
 void
 session_ready(struct session *session)
@@ -16,14 +45,31 @@ session_ready(struct session *session)
         return;
     }
     session->flags |= SESSION_READY;
-    session->ready_next = NULL;
-    session->ready_previous = lcore->ready_last;
-    if (lcore->ready == NULL) {
-        lcore->ready = session;
-    } else {
-        lcore->ready_last->ready_next = session;
+    list_append(&lcore->ready, &lcore->ready_last, session);
+}
+
+void
+session_ready_again(struct session *session)
+{
+    struct lcore *lcore = session->lcore;
+    int64_t since_ms = session->retry_since_ms != 0 ? session->retry_since_ms : session->starved_since_ms;
+    if (since_ms == lcore->now_ms || (session->flags & SESSION_READY)) {
+        session_ready(session);
+        return;
     }
-    lcore->ready_last = session;
+    session->flags |= SESSION_READY | SESSION_WAITING;
+    list_append(&lcore->waiting, &lcore->waiting_last, session);
+}
+
+void
+session_end_waits(struct lcore *lcore)
+{
+    for (uint32_t i = 0; i < WAITS_A_TICK && lcore->waiting != NULL; i++) {
+        struct session *session = lcore->waiting;
+        list_remove(&lcore->waiting, &lcore->waiting_last, session);
+        session->flags &= ~(uint32_t)SESSION_WAITING;
+        list_append(&lcore->ready, &lcore->ready_last, session);
+    }
 }
 
 void
@@ -107,25 +153,17 @@ session_leave(struct session *session)
     }
 }
 
-/* Take off the ready list. */
+/* Take off the list that it is on. */
 static void
 session_unready(struct session *session)
 {
     struct lcore *lcore = session->lcore;
-    if (!(session->flags & SESSION_READY)) {
-        return;
+    if (session->flags & SESSION_WAITING) {
+        list_remove(&lcore->waiting, &lcore->waiting_last, session);
+    } else if (session->flags & SESSION_READY) {
+        list_remove(&lcore->ready, &lcore->ready_last, session);
     }
-    session->flags &= ~(uint32_t)SESSION_READY;
-    if (session->ready_previous == NULL) {
-        lcore->ready = session->ready_next;
-    } else {
-        session->ready_previous->ready_next = session->ready_next;
-    }
-    if (session->ready_next == NULL) {
-        lcore->ready_last = session->ready_previous;
-    } else {
-        session->ready_next->ready_previous = session->ready_previous;
-    }
+    session->flags &= ~(uint32_t)(SESSION_READY | SESSION_WAITING);
 }
 
 struct session *
@@ -133,7 +171,8 @@ session_take_ready(struct lcore *lcore)
 {
     struct session *session = lcore->ready;
     if (session != NULL) {
-        session_unready(session);
+        session->flags &= ~(uint32_t)SESSION_READY;
+        list_remove(&lcore->ready, &lcore->ready_last, session);
     }
     return session;
 }

@@ -32,6 +32,7 @@ enum session_flag {
     SESSION_EOF = 1 << 10,          /* the peer sends no more: close when everything received is answered */
     SESSION_TOUCHED = 1 << 11,      /* has an entry in the burst in flight */
     SESSION_REWOUND = 1 << 12,      /* an entry of this burst was put back: those after it too */
+    SESSION_WAITING = 1 << 13,      /* READY, but on the lcore's list of those that wait for a tick */
 };
 
 /* What a session has of the reserve while others wait for it; written by session_sweep(). */
@@ -58,7 +59,7 @@ struct session {
     struct stream_out out;
     struct reply reply;
 
-    struct session *ready_next, *ready_previous; /* on the lcore's ready list while SESSION_READY */
+    struct session *ready_next, *ready_previous; /* on the lcore's ready or waiting list while SESSION_READY */
     struct session *dirty_next, **dirty_link;    /* on its port's dirty list while SESSION_DIRTY */
     struct session *all_next, **all_link;
     struct session *id_next; /* same bucket of the lcore's table by id */
@@ -154,6 +155,11 @@ session_is_authenticated(const struct session *session)
 void session_ready(struct session *session);
 /* The first of them, taken off. NULL: none. */
 struct session *session_take_ready(struct lcore *lcore);
+/* As session_ready(), of a request that cannot run: at once while that is so for less than a millisecond, for what is
+ * in the way may be gone within some turns; then once a tick. */
+void session_ready_again(struct session *session);
+/* The tick: those that waited are ready, as many as a tick may look at. */
+void session_end_waits(struct lcore *lcore);
 /* Put the request at `offset` of the view, and what follows, back: it is decoded again. */
 void session_rewind(struct session *session, size_t offset);
 /* After a burst: nothing borrows from the view any more; leftovers are copied out and the receive slot goes back. */

@@ -245,7 +245,7 @@ session_settle(struct session *session)
 
     if (session->flags & SESSION_RETRY) {
         session->flags &= ~(uint32_t)SESSION_RETRY;
-        session_ready(session);
+        session_ready_again(session);
     } else if (rewound && !(session->flags & NOT_DECODING)) {
         session_ready(session);
     }
