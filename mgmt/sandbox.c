@@ -377,7 +377,7 @@ sandbox_enter(const struct mgmt *mgmt, char *why, size_t why_bytes)
     close_profiles();
     snprintf(state_text, sizeof(state_text), "on%s%s", missing[0] == '\0' ? "" : ", without ", missing);
     if (missing[0] != '\0') {
-        log_warning("sandbox: this kernel has no %s", missing);
+        log_warning("sandbox: %s", state_text);
     }
     return true;
 }

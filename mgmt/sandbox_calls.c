@@ -8,7 +8,7 @@
 #define CRASH   "a crash report"
 #define ABORT   "a message of the C library before it aborts"
 #define CLOCK   "where the vDSO cannot read the clock itself"
-#define HEAP    "the C library's memory"
+#define HEAP    "the C library's memory: an lcore's grows when it first uses a module's thread-local variables"
 #define CONNECT "a connection that this side begins"
 #define DRIVER  "not run here: read in DPDK's source"
 #define VERBS   "not run here: read in the sources of libfabric and rdma-core"
@@ -25,6 +25,9 @@ const struct sandbox_call sandbox_calls[] = {
     { SANDBOX_BASE, "madvise", SANDBOX_ANY, NULL },
     { SANDBOX_BASE, "mmap", SANDBOX_NO_EXEC, NULL },
     { SANDBOX_BASE, "munmap", SANDBOX_ANY, NULL },
+    { SANDBOX_BASE, "mprotect", SANDBOX_NO_EXEC, NULL },
+    { SANDBOX_BASE, "mremap", SANDBOX_ANY, HEAP },
+    { SANDBOX_BASE, "brk", SANDBOX_ANY, NULL },
     { SANDBOX_BASE, "writev", SANDBOX_ANY, ABORT },
     { SANDBOX_BASE, "clock_gettime", SANDBOX_ANY, CLOCK },
     { SANDBOX_BASE, "gettimeofday", SANDBOX_ANY, CLOCK },
@@ -90,9 +93,6 @@ const struct sandbox_call sandbox_calls[] = {
     { SANDBOX_MGMT, "sysinfo", SANDBOX_ANY, "qsort() of many rows asks how much memory there is" },
     { SANDBOX_MGMT, "geteuid", SANDBOX_ANY, NULL },
     { SANDBOX_MGMT, "sched_yield", SANDBOX_ANY, "the end, while an lcore's mail ring is full" },
-    { SANDBOX_MGMT, "brk", SANDBOX_ANY, NULL },
-    { SANDBOX_MGMT, "mprotect", SANDBOX_NO_EXEC, HEAP },
-    { SANDBOX_MGMT, "mremap", SANDBOX_ANY, HEAP },
 
     { SANDBOX_SHM, "openat", SANDBOX_ANY, NULL },
     { SANDBOX_SHM, "newfstatat", SANDBOX_ANY, NULL },
@@ -100,9 +100,6 @@ const struct sandbox_call sandbox_calls[] = {
     { SANDBOX_SHM, "close", SANDBOX_ANY, NULL },
     { SANDBOX_SHM, "process_vm_writev", SANDBOX_REFUSED, NULL },
     { SANDBOX_SHM, "process_vm_readv", SANDBOX_REFUSED, "a peer that offers more than a frame" },
-    { SANDBOX_SHM, "brk", SANDBOX_ANY, HEAP },
-    { SANDBOX_SHM, "mprotect", SANDBOX_NO_EXEC, HEAP },
-    { SANDBOX_SHM, "mremap", SANDBOX_ANY, HEAP },
 
     { SANDBOX_FABRIC, "epoll_wait/epoll_pwait", SANDBOX_ANY, NULL },
     { SANDBOX_FABRIC, "poll/ppoll", SANDBOX_ANY, NULL },
@@ -124,9 +121,6 @@ const struct sandbox_call sandbox_calls[] = {
     { SANDBOX_FABRIC, "close", SANDBOX_ANY, NULL },
     { SANDBOX_FABRIC, "openat", SANDBOX_REFUSED, NULL }, /* the size of a huge page, for buffers that grow */
     { SANDBOX_FABRIC, "newfstatat/fstat", SANDBOX_REFUSED, NULL },
-    { SANDBOX_FABRIC, "brk", SANDBOX_ANY, HEAP },
-    { SANDBOX_FABRIC, "mprotect", SANDBOX_NO_EXEC, NULL },
-    { SANDBOX_FABRIC, "mremap", SANDBOX_ANY, HEAP },
 
     { SANDBOX_FABRIC_DEVICE, "ioctl", SANDBOX_ANY, VERBS }, /* address handles, memory registration */
     { SANDBOX_FABRIC_DEVICE, "read", SANDBOX_ANY, VERBS },
@@ -142,9 +136,6 @@ const struct sandbox_call sandbox_calls[] = {
     { SANDBOX_FABRIC_DEVICE, "close", SANDBOX_ANY, VERBS },
     { SANDBOX_FABRIC_DEVICE, "process_vm_writev", SANDBOX_REFUSED, VERBS },
     { SANDBOX_FABRIC_DEVICE, "process_vm_readv", SANDBOX_REFUSED, VERBS },
-    { SANDBOX_FABRIC_DEVICE, "brk", SANDBOX_ANY, VERBS },
-    { SANDBOX_FABRIC_DEVICE, "mprotect", SANDBOX_NO_EXEC, VERBS },
-    { SANDBOX_FABRIC_DEVICE, "mremap", SANDBOX_ANY, VERBS },
 
     { SANDBOX_AF_PACKET, "sendto", SANDBOX_ANY, NULL },
     { SANDBOX_AF_PACKET, "poll/ppoll", SANDBOX_ANY, "every frame of the ring waits to be sent" },
@@ -181,9 +172,6 @@ const struct sandbox_call sandbox_calls[] = {
     { SANDBOX_LIBRARY, "read", SANDBOX_ANY, DRIVER },
     { SANDBOX_LIBRARY, "close", SANDBOX_ANY, DRIVER },
     { SANDBOX_LIBRARY, "timerfd_settime", SANDBOX_ANY, DRIVER },
-    { SANDBOX_LIBRARY, "brk", SANDBOX_ANY, HEAP },
-    { SANDBOX_LIBRARY, "mprotect", SANDBOX_NO_EXEC, HEAP },
-    { SANDBOX_LIBRARY, "mremap", SANDBOX_ANY, HEAP },
 };
 
 const size_t sandbox_call_count = ARRAY_COUNT(sandbox_calls);

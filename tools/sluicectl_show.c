@@ -63,7 +63,7 @@ print_sandbox(const json_t *result)
         printf("%-12s %s: threads %.0f%s, system calls %.0f, capabilities %s\n", "", get_text(row, "kind"),
                get_number(row, "threads"), all ? "" : " (NOT all restricted)", get_number(row, "calls"),
                get_text(row, "capabilities"));
-        if (strcmp(get_text(row, "files"), "none") != 0) {
+        if (landlock > 0 && strcmp(get_text(row, "files"), "none") != 0) {
             print_wrapped(15, get_text(row, "files"));
         }
     }

@@ -2,17 +2,18 @@
  * said. Each test is a child: nobody can take a sandbox off again. */
 #include "mgmt/crash.h"
 #include "mgmt/sandbox.h"
+#include "mgmt/sandbox_private.h"
 #include "test/mgmt/appliance.h"
 #include "test/mgmt/child.h"
 #include <CUnit/Basic.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -55,8 +56,8 @@ library_main(void *blocks)
         } else if (what == TOLD_END) {
             return NULL;
         }
-        struct pollfd none = { .fd = -1 };
-        (void)syscall(SYS_epoll_wait, -1, &none, 1, 1);
+        struct epoll_event none;
+        (void)epoll_wait(-1, &none, 1, 1);
     }
 }
 
@@ -272,6 +273,10 @@ a_fault_is_still_a_fault(void)
 int
 main(void)
 {
+    if (!sandbox_filter_is_possible() || sandbox_files_abi() == 0 || CRASH_SANITIZED) {
+        printf("no seccomp, no Landlock, or a sanitizer, which the sandbox leaves alone\n");
+        return 77;
+    }
     CU_initialize_registry();
     CU_pSuite suite = CU_add_suite("sandbox threads", NULL, NULL);
     CU_ADD_TEST(suite, a_thread_that_blocks_signals_is_named);
