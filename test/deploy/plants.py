@@ -96,7 +96,7 @@ PLANTS = [
     ("config/hpc7g.conf", 'lease = "10s"', 'lease = "10"', "lease"),
     (SKY + "run.sh", "--server \"$appliance\"", "--sever \"$appliance\"", "matrix has no option --sever"),
     (SKY + "run.sh", "sluice-bench sweep", "sluice-bench sweeps", "no command 'sweeps'"),
-    (SKY + "run.sh", "sluicectl shutdown", "sluicectl halt", "no command 'halt'"),
+    (SKY + "run.sh", "' shutdown", "' halt", "no command 'halt'"),
     (SKY + "run.sh", "auth.password=#", "auth.passwort=#", "no setting 'auth.passwort'"),
     (CLUSTER + "matrix.sbatch", "--floor", "--providers efa,efa", "is there twice"),
     (DEPLOY + "kubernetes/README.md", "--server sluice-matrix-0", "--servers sluice-matrix-0", "no option --servers"),

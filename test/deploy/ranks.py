@@ -16,8 +16,8 @@ RANKS = 3
 TIME_S = 100
 # What each program gets besides: little memory, few samples, one row of the matrix.
 MORE = {
-    "sluiced": 'exec {build}/sluiced "$@" --set memory.reserve=256MiB --set lcores.idle=yield --set management.socket={folder}/ctl',
-    "sluicectl": 'exec {build}/sluicectl -S {folder}/ctl "$@"',
+    "sluiced": 'exec {build}/sluiced "$@" --set memory.reserve=256MiB --set lcores.idle=yield',
+    "sluicectl": 'exec {build}/sluicectl "$@"',
     "sluice-cli": 'exec {build}/sluice-cli "$@"',
     # Without the floor: its far end would spin beside the client and the server, on two CPUs.
     "sluice-bench": """case $1 in
@@ -66,7 +66,7 @@ class Ranks(unittest.TestCase):
     def run_ranks(self, use_efa, ranks=RANKS):
         """Exit codes by rank, and what each said."""
         environment = {**os.environ, "HOME": str(self.folder), "PATH": f"{self.folder}/bin:{os.environ['PATH']}", "USE_EFA": use_efa,
-                       "REDISCLI_AUTH": "secret", "SKYPILOT_NUM_NODES": str(ranks),
+                       "REDISCLI_AUTH": "secret", "SKYPILOT_NUM_NODES": str(ranks), "SKYPILOT_TASK_ID": "sky-1",
                        "SKYPILOT_NODE_IPS": "\n".join(["127.0.0.1"] * ranks)}
         script = "ip link set lo up\n"
         for rank in range(ranks):
@@ -87,7 +87,7 @@ class Ranks(unittest.TestCase):
     def test_three_ranks_measure_serve_load_and_end(self):
         codes, said = self.run_ranks("false")
         self.assertEqual(codes, {0: "0", 1: "0", 2: "0"}, said)
-        results = self.folder / "sluice-results"
+        results = self.folder / "sluice-efa-false"
         self.assertIn("kernel-tcp-resp,PING,", (results / "latency.csv").read_text())
         self.assertIn("kernel-tcp-resp", said[1])
         self.assertRegex((results / "sweep.csv").read_text(), r"(?m)^[^,]*tcp.*")
@@ -102,7 +102,7 @@ class Ranks(unittest.TestCase):
         self.assertIn("USE_EFA=yes: expected true or false", said[0])
 
     def test_efa_that_is_not_there_is_said_and_never_replaced(self):
-        (self.folder / "task/matrix-done").touch()
+        (self.folder / "task/measured-sky-1").touch()
         codes, said = self.run_ranks("true", 1)
         self.assertNotEqual(codes[0], "0")
         self.assertIn("no provider 'efa' here", said[0])

@@ -9,7 +9,9 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 appliance=$(head -n 1 <<<"$SKYPILOT_NODE_IPS")
-results=~/sluice-results
+results=~/sluice-efa-$USE_EFA
+socket=$PWD/ctl.sock # the folder is the same on every rank
+measured=$PWD/measured-$SKYPILOT_TASK_ID
 
 case $USE_EFA in
     true) providers=efa,tcp ports=() compare=(--vs efa:tcp) load=(--provider efa) ;;
@@ -18,17 +20,17 @@ case $USE_EFA in
 esac
 
 if [ "$SKYPILOT_NODE_RANK" = 0 ]; then
-    until [ -e matrix-done ]; do sleep 1; done
+    until [ -e "$measured" ]; do sleep 1; done
     digest=$(printf %s "$REDISCLI_AUTH" | sha256sum | cut -d' ' -f1)
-    exec sluiced -c sluice.conf --set "auth.password=#$digest" "${ports[@]}"
+    exec sluiced -c sluice.conf --set "auth.password=#$digest" --set "management.socket=$socket" "${ports[@]}"
 fi
 
 ask() { sluice-cli -e -h "$appliance" "$@" 2>/dev/null; }
 
 if [ "$SKYPILOT_NODE_RANK" = 1 ]; then
     sluice-bench matrix --out "$results" --server "$appliance" --providers "$providers" --floor
-    # shellcheck disable=SC2029 # our folder: it is the same on every rank
-    ssh "$appliance" "touch '$PWD/matrix-done'"
+    # shellcheck disable=SC2029
+    ssh "$appliance" "touch '$measured'"
     until ask PING; do sleep 1; done
     sluice-bench sweep -h "$appliance" "${compare[@]}" --out "$results"
     ask SET load begun
@@ -42,5 +44,6 @@ ask INCR ended
 if [ "$SKYPILOT_NODE_RANK" = 1 ]; then
     until [ "$(ask GET ended)" = $((SKYPILOT_NUM_NODES - 1)) ]; do sleep 1; done
     sluice-bench report "$results" || true # a page without plots is no reason to leave the appliance running
-    ssh "$appliance" sluicectl shutdown
+    # shellcheck disable=SC2029
+    ssh "$appliance" "sluicectl -S '$socket' shutdown"
 fi
