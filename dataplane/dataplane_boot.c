@@ -226,8 +226,7 @@ lcore_begin(struct lcore *lcore)
         return -ENOMEM;
     }
     lcore->memory = store_memory(lcore->store);
-    stream_reserve_init(&lcore->reserve, lcore->memory, &lcore->dataplane->hoard,
-                        lcore->settings->memory_limit / STREAM_SHARE / lcore->dataplane->lcore_count);
+    stream_reserve_init(&lcore->reserve, lcore->memory, &lcore->dataplane->hoard, lcore_session_bytes(lcore));
     lcore->tid = gettid();
     store_release(&lcore->state, LCORE_RUN); /* pairs with the acquire in dataplane_start() */
     return 0;

@@ -135,6 +135,7 @@ helper_turn(struct helper *helper)
     }
     store_quiesce(helper->store); /* every borrowed record pointer dies here */
     memory_trim(helper->memory);
+    stream_reserve_share(&helper->reserve, load_relaxed(&helper->dataplane->live.session_bytes)); /* see live.h */
     stream_reserve_fill(&helper->reserve);
     return turn;
 }

@@ -97,7 +97,8 @@ helper_begin(struct helper *helper)
         return -ENOMEM;
     }
     helper->memory = store_memory(helper->store);
-    stream_reserve_init(&helper->reserve, helper->memory, NULL, dataplane->settings->memory_limit / STREAM_SHARE);
+    uint64_t share_bytes = load_relaxed(&dataplane->live.session_bytes); /* see live.h */
+    stream_reserve_init(&helper->reserve, helper->memory, NULL, share_bytes);
     helper->tid = gettid();
     store_release(&helper->state, HELPER_WORKING); /* pairs with the acquire in helper_start() */
     return 0;

@@ -36,6 +36,13 @@ lcore_look_at_clock(struct lcore *lcore)
     lcore_set_time(lcore, lcore->now_cycles);
 }
 
+uint64_t
+lcore_session_bytes(const struct lcore *lcore)
+{
+    const struct dataplane *dataplane = lcore->dataplane;
+    return load_relaxed(&dataplane->live.session_bytes) / dataplane->lcore_count; /* see live.h */
+}
+
 /* ---- mail ---- */
 
 bool
@@ -142,6 +149,7 @@ lcore_tick(struct lcore *lcore)
 {
     hot_keys_tick(lcore);
     session_end_waits(lcore);
+    stream_reserve_share(&lcore->reserve, lcore_session_bytes(lcore));
     stream_reserve_fill(&lcore->reserve);
     for (uint32_t i = 0; i < lcore->port_count; i++) {
         lcore->ports[i]->ops->tick(lcore->ports[i]);

@@ -109,6 +109,9 @@ struct lcore {
 
 #define LCORE_SESSION_BUCKETS 4096
 
+/* Its part of what sessions keep. */
+uint64_t lcore_session_bytes(const struct lcore *lcore);
+
 /* Cycles as ns, in fixed point: hot code converts one difference a request. */
 static inline uint64_t
 lcore_ns(const struct lcore *lcore, uint64_t cycles)

@@ -14,6 +14,7 @@ struct dataplane_live {
     _Atomic uint32_t fabric_credit;             /* frames; 0: a session's share of the receive slots */
     _Atomic uint64_t slow_cycles; /* a request that takes longer, waiting included, goes to the slow log */
     _Atomic uint64_t clients, slow_consumer_bytes;
+    _Atomic uint64_t session_bytes; /* that sessions of all lcores keep of memory.limit: stream_reserve.h */
     _Atomic int64_t idle_timeout_ms, auth_timeout_ms, slow_consumer_ms, drain_ms;
 };
 

@@ -1,4 +1,5 @@
 #include "dataplane/live.h"
+#include "dataplane/stream_reserve.h"
 
 void
 dataplane_live_set(struct dataplane_live *live, const struct settings *settings, double ns_per_cycle)
@@ -13,6 +14,7 @@ dataplane_live_set(struct dataplane_live *live, const struct settings *settings,
     store_relaxed(&live->slow_cycles, slow_cycles);
     store_relaxed(&live->fabric_credit, (uint32_t)settings->fabric_credit);
     store_relaxed(&live->clients, settings->limits_clients);
+    store_relaxed(&live->session_bytes, settings->memory_limit / STREAM_SHARE);
     store_relaxed(&live->slow_consumer_bytes, settings->limits_slow_bytes);
     store_relaxed(&live->idle_timeout_ms, (int64_t)settings->limits_idle);
     store_relaxed(&live->auth_timeout_ms, (int64_t)settings->limits_auth);

@@ -8,10 +8,19 @@ stream_reserve_init(struct stream_reserve *reserve, struct memory_cache *memory,
                     uint64_t share_bytes)
 {
     *reserve = (struct stream_reserve){ .memory = memory, .hoard = hoard };
-    reserve->target = (uint32_t)MIN(MAX(share_bytes / STREAM_BLOCK_BYTES, 2ull), (uint64_t)STREAM_BLOCKS);
-    reserve->each = hoard != NULL ? 1 : reserve->target;
     reserve->hoard_complete = hoard == NULL;
     reserve->doors_target = hoard != NULL ? STREAM_DOORS : 0;
+    stream_reserve_share(reserve, share_bytes);
+}
+
+void
+stream_reserve_share(struct stream_reserve *reserve, uint64_t share_bytes)
+{
+    reserve->target = (uint32_t)MIN(MAX(share_bytes / STREAM_BLOCK_BYTES, 2ull), (uint64_t)STREAM_BLOCKS);
+    reserve->each = reserve->hoard != NULL ? 1 : reserve->target;
+    while (reserve->count > reserve->target) { /* it had STREAM_BLOCKS at most */
+        memory_give(reserve->memory, reserve->blocks[--reserve->count], STREAM_BLOCK_BYTES);
+    }
 }
 
 void

@@ -14,7 +14,7 @@
 
 #define STREAM_BLOCK_BYTES  20480 /* a receive slot, and 4 KiB that came before it */
 #define STREAM_BLOCKS       52    /* of an lcore: 1 MiB, if that is no more than its part of a */
-#define STREAM_SHARE        32    /* of memory.limit for all lcores */
+#define STREAM_SHARE        32    /* of memory.limit for all lcores: dataplane_live.session_bytes */
 #define STREAM_DOOR_BYTES   1024
 #define STREAM_DOORS        64
 /* The largest reply behind as much as lets a session go on, and room to see that a reply is too large. */
@@ -50,6 +50,8 @@ struct stream_reserve { /* its lcore's alone; zeroed: there is nothing */
 void stream_reserve_init(struct stream_reserve *reserve, struct memory_cache *memory, struct stream_hoard *hoard,
                          uint64_t share_bytes);
 void stream_reserve_fini(struct stream_reserve *reserve);
+/* Its part of memory.limit is another now: more than that goes back, the next fills bring what is lacking. */
+void stream_reserve_share(struct stream_reserve *reserve, uint64_t share_bytes);
 /* A step towards what is to be kept: some blocks. Every tick. */
 void stream_reserve_fill(struct stream_reserve *reserve);
 

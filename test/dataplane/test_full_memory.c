@@ -312,6 +312,40 @@ all_is_kept_within_a_few_ticks_of_the_start(void)
 }
 
 static void
+what_sessions_keep_follows_the_limit_while_they_run(void)
+{
+    static const struct row {
+        uint64_t share_bytes;
+        uint32_t target;
+    } rows[] = {
+        { 0, 2 },
+        { 2 * STREAM_BLOCK_BYTES, 2 },
+        { 3 * STREAM_BLOCK_BYTES - 1, 2 },
+        { 3 * STREAM_BLOCK_BYTES, 3 },
+        { 3 * STREAM_BLOCK_BYTES + 1, 3 },
+        { STREAM_BLOCKS * STREAM_BLOCK_BYTES - 1, STREAM_BLOCKS - 1 },
+        { STREAM_BLOCKS * STREAM_BLOCK_BYTES, STREAM_BLOCKS },
+        { GIB, STREAM_BLOCKS },
+        { 0, 2 },
+    };
+    uint64_t before = load_relaxed(&dataplane->live.session_bytes);
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        store_relaxed(&dataplane->live.session_bytes, rows[i].share_bytes * dataplane->lcore_count);
+        turn_for_ms(3);
+        CU_ASSERT_EQUAL(lcore->reserve.target, rows[i].target);
+        CU_ASSERT_EQUAL(lcore->reserve.count, rows[i].target);
+    }
+    struct settings lowered = settings;
+    lowered.memory_limit = STREAM_SHARE * 5 * STREAM_BLOCK_BYTES;
+    dataplane_live_set(&dataplane->live, &lowered, dataplane->ns_per_cycle);
+    turn_for_ms(3);
+    CU_ASSERT_EQUAL(lcore->reserve.count, 5);
+    dataplane_live_set(&dataplane->live, &settings, dataplane->ns_per_cycle);
+    CU_ASSERT_EQUAL(load_relaxed(&dataplane->live.session_bytes), before);
+    turn_for_ms(3);
+}
+
+static void
 small_requests_are_answered_and_only_what_shrinks_takes_the_stores_reserve(void)
 {
     static const struct row {
@@ -685,6 +719,7 @@ main(void)
     CU_initialize_registry();
     CU_pSuite suite = CU_add_suite("full memory", rig_open, rig_close);
     CU_ADD_TEST(suite, all_is_kept_within_a_few_ticks_of_the_start);
+    CU_ADD_TEST(suite, what_sessions_keep_follows_the_limit_while_they_run);
     CU_ADD_TEST(suite, small_requests_are_answered_and_only_what_shrinks_takes_the_stores_reserve);
     CU_ADD_TEST(suite, a_reply_of_any_size_up_to_the_limit_is_given_whole);
     CU_ADD_TEST(suite, the_old_value_of_a_set_finds_memory_before_it_is_replaced);
