@@ -136,8 +136,8 @@ on_signal(int number, siginfo_t *info, void *context)
 {
     int error = errno;
 
-    if (info->si_code == SI_QUEUE && info->si_pid == getpid() && (uint32_t)info->si_value.sival_int < job_count) {
-        struct job *job = &jobs[info->si_value.sival_int];
+    struct job *job = &jobs[(uint32_t)info->si_value.sival_int % THREADS_MAX];
+    if (info->si_code == SI_QUEUE && info->si_pid == getpid() && job->tid == gettid()) {
         job->error = sandbox_restrict(&profiles[job->profile], &job->step);
         store_release(&job->done, 1); /* pairs with the acquire in look_at() */
     }

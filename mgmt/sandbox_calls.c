@@ -160,6 +160,10 @@ const struct sandbox_call sandbox_calls[] = {
     { SANDBOX_PCI, "pread64", SANDBOX_ANY, DRIVER },
     { SANDBOX_PCI, "pwrite64", SANDBOX_ANY, DRIVER },
     { SANDBOX_PCI, "eventfd2", SANDBOX_ANY, DRIVER },
+    { SANDBOX_PCI, "openat", SANDBOX_ANY, DRIVER }, /* physical addresses in /proc/self/pagemap */
+    { SANDBOX_PCI, "lseek", SANDBOX_ANY, DRIVER },
+    { SANDBOX_PCI, "get_mempolicy", SANDBOX_ANY, DRIVER },
+    { SANDBOX_PCI, "set_mempolicy", SANDBOX_ANY, DRIVER },
     { SANDBOX_PCI, "memfd_create", SANDBOX_ANY, DRIVER },
     { SANDBOX_PCI, "ftruncate", SANDBOX_ANY, DRIVER },
     { SANDBOX_PCI, "fallocate", SANDBOX_ANY, DRIVER },
