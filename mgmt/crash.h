@@ -11,9 +11,10 @@ struct mgmt;
 #endif
 
 /* Handlers for SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, and SIGSYS, which is a system call that the sandbox forbids,
- * that write a report to stderr and let the signal kill the
- * process, with a core file where the system keeps them. After modules were opened: libraries below libfabric install
- * handlers of their own. The report takes no lock and no memory.
+ * that write a report to stderr and let the signal kill the process, with a core file where the system keeps them: one
+ * that the kernel would write into the working directory needs sandbox.mode = "off", because Landlock holds for it too.
+ * After modules were opened: libraries below libfabric install handlers of their own. The report takes no lock and no
+ * memory.
  *
  * Threads  management. Any thread's fault is reported, but for one that has run out of its stack. */
 void crash_open(const struct mgmt *mgmt);
