@@ -224,6 +224,12 @@ def matrix_check(arguments):
     return None if code == 0 else said.strip().splitlines()[-1]
 
 
+def forget():
+    """What programs said, when others stand in their place."""
+    for cached in (run, options, ctl_commands, bench_commands, setting_check, command_check):
+        cached.cache_clear()
+
+
 # ---- where they are said ----
 
 def joined(lines):

@@ -1,5 +1,5 @@
-"""plants.py - drifts planted one at a time in a copy of the samples: each must be found, in the file where it is, with its cause.
-A check that finds nothing proves nothing.
+"""plants.py - drifts planted one at a time in a copy of the samples, and in what the programs say of themselves: each must be found, in
+the file where it is, with its cause. A check that finds nothing proves nothing.
 
     plants.py [-v]"""
 
@@ -9,6 +9,7 @@ import sys
 import tempfile
 
 import check
+import commands
 from commands import SOURCE
 
 DEPLOY = "config/deploy/"
@@ -116,6 +117,15 @@ PLANTS = [
 ]
 
 
+# Program, what its help calls something, what it calls it from now on, words of a finding.
+PROGRAMS_CHANGED = [
+    ("sluice-bench", "--floor", "--base", "sluice-bench matrix has no option --floor"),
+    ("sluice-bench", "  sweep  ", "  sizes  ", "sluice-bench has no command 'sweep'"),
+    ("sluicectl", "  alive  ", "  living  ", "sluicectl has no command 'alive'"),
+    ("sluice-cli", "  -e   ", "  -E   ", "sluice-cli has no option -e"),
+]
+
+
 def copy(folder):
     tree = pathlib.Path(folder) / "tree"
     shutil.copytree(SOURCE / "config", tree / "config", ignore=shutil.ignore_patterns("*.c", "__pycache__"))
@@ -142,6 +152,29 @@ def plant(tree, plant_row):
     return f"{name}: {new!r}: expected {where} ... {words}, found {findings or 'nothing'}"
 
 
+def change(folder, tree, row):
+    """None: the samples no longer fit the changed program, and that was found."""
+    name, old, new, words = row
+    programs, build = pathlib.Path(folder) / "programs", commands.BUILD
+    programs.mkdir()
+    for program in commands.PROGRAMS:
+        (programs / program).symlink_to(build / program)
+    (programs / name).unlink()
+    (programs / name).write_text(f"#!/bin/bash\nset -o pipefail\n'{build / name}' \"$@\" 2>&1 | sed 's/{old}/{new}/g'\n")
+    (programs / name).chmod(0o755)
+    commands.BUILD = programs
+    try:
+        commands.forget()
+        findings = check.check(tree)
+    finally:
+        commands.BUILD = build
+        commands.forget()
+        shutil.rmtree(programs)
+    if any(words in finding for finding in findings):
+        return None
+    return f"{name}: {new!r} for {old!r}: expected {words}, found {findings or 'nothing'}"
+
+
 def main():
     failed = 0
     with tempfile.TemporaryDirectory(prefix="sluice-test-") as folder:
@@ -155,7 +188,12 @@ def main():
             failed += wrong is not None
             if wrong or "-v" in sys.argv:
                 print(wrong or f"found: {row[0]}: {row[2]!r}")
-    print(f"{len(PLANTS)} drifts planted, {failed} not found")
+        for row in PROGRAMS_CHANGED:
+            wrong = change(folder, tree, row)
+            failed += wrong is not None
+            if wrong or "-v" in sys.argv:
+                print(wrong or f"found: {row[0]}: {row[2]!r}")
+    print(f"{len(PLANTS) + len(PROGRAMS_CHANGED)} drifts planted, {failed} not found")
     return 1 if failed else 0
 
 
