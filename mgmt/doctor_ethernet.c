@@ -28,18 +28,20 @@ examine_vfio(struct doctor *doctor, const char *address)
     char group[DOCTOR_TEXT_BYTES], allowed[DOCTOR_TEXT_BYTES], path[PATH_MAX];
     bool isolated = doctor_link(doctor, group, "/sys/bus/pci/devices/%s/iommu_group", address);
 
-    doctor_read(doctor, allowed, "/sys/module/vfio/parameters/enable_unsafe_noiommu_mode");
+    bool known = doctor_read(doctor, allowed, "/sys/module/vfio/parameters/enable_unsafe_noiommu_mode");
     bool may = isolated || allowed[0] == 'Y' || allowed[0] == '1';
     struct doctor_finding *finding = doctor_add(doctor, may ? DOCTOR_GOOD : DOCTOR_WRONG, "iommu",
                                                 "vfio-pci refuses to let the program open the card");
     doctor_found(finding,
                  isolated ? "the card is behind an IOMMU, group %s"
                  : may    ? "no IOMMU, and vfio may do without%.0s"
-                          : "no IOMMU, and vfio may not do without%.0s",
+                 : known  ? "no IOMMU, and vfio may not do without%.0s"
+                          : "no IOMMU, and this kernel's vfio cannot do without%.0s",
                  group);
     doctor_wanted(finding, "an IOMMU, or enable_unsafe_noiommu_mode=1");
-    doctor_remedy(finding,
-                  "sluice-appliance apply, or echo 1 > /sys/module/vfio/parameters/enable_unsafe_noiommu_mode");
+    doctor_remedy(finding, "%s",
+                  known ? "sluice-appliance apply, or echo 1 > /sys/module/vfio/parameters/enable_unsafe_noiommu_mode"
+                        : "a kernel with CONFIG_VFIO_NOIOMMU=y, which Debian 12's has not, or a metal instance");
 
     snprintf(path, sizeof(path), "%s/dev/vfio/vfio", doctor->root);
     bool opens = access(path, R_OK | W_OK) == 0;

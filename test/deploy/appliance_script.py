@@ -3,6 +3,7 @@ was killed on the way. Never on this machine: all runs are below a folder, and a
 
 import os
 import re
+import resource
 import signal
 import subprocess
 import time
@@ -170,7 +171,9 @@ class Refusals(OnHost):
     def test_a_card_is_not_taken_from_a_sluiced_that_runs(self):
         self.good("apply")
         self.host.write("proc/900/comm", "sluiced\n")
-        self.refused("stop it first", "revert", untouched=False)
+        self.refused("stop it first", "revert")
+        self.settings(device="net_tap0")
+        self.refused("stop it first", "apply", untouched=False)
         self.assertEqual(self.host.driver(), "vfio-pci")
 
 
@@ -343,6 +346,37 @@ class Failures(OnHost):
         self.assertEqual(done.returncode, 1)
         self.assertIn("room for 0 only: after a boot with the new command line there is", done.stderr)
         self.good("revert")
+
+    def test_a_disk_that_is_full_loses_nothing(self):
+        def small_files():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+        done = self.host.run("apply", preexec_fn=small_files)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("File too large", done.stderr)
+        self.assertNotIn("Traceback", done.stderr)
+        self.good("revert")
+        self.reverted()
+
+    def test_a_reader_that_leaves_stops_it_and_revert_puts_back(self):
+        process = self.host.start("apply")
+        process.stdout.readline()
+        process.stdout.close()
+        self.assertEqual((process.wait(), process.stderr.read()), (-signal.SIGPIPE, ""))
+        process.stderr.close()
+        self.good("revert")
+        self.reverted()
+
+    def test_a_kernel_whose_vfio_needs_an_iommu_leaves_the_card_where_it_is(self):
+        self.host.path("sys/module/vfio/parameters/enable_unsafe_noiommu_mode").unlink()
+        before = self.host.snapshot()
+        done = self.host.run("apply")
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("there is no IOMMU, and this kernel was built without CONFIG_VFIO_NOIOMMU", done.stderr)
+        self.assertIn("left where it is", done.stderr)
+        self.assertEqual(self.host.driver(), "ena")
+        self.good("revert")
+        self.assertEqual(self.host.snapshot(), before)
 
     def test_a_card_that_the_driver_refuses_is_said_and_put_back(self):
         self.host.path("sys/bus/pci/drivers_probe").unlink()

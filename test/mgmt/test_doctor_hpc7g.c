@@ -189,6 +189,7 @@ static const struct {
     { CARD "/vendor", NULL, "card" },
     { CARD "/numa_node", "1", "numa" },
     { "/sys/module/vfio/parameters/enable_unsafe_noiommu_mode", "N", "iommu" },
+    { "/sys/module/vfio/parameters/enable_unsafe_noiommu_mode", NULL, "iommu" },
     { "/sys/module/vfio_pci/taint", "", "ena llq" },
     { "/sys/module/vfio_pci/taint", NULL, "ena llq" },
     { "/dev/vfio/vfio", NULL, "vfio" },

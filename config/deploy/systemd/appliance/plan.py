@@ -6,13 +6,14 @@ import re
 import subprocess
 
 from host import Refusal, cpus_mask, cpus_parse, cpus_print
-from steps import PCI, VFIO, Command, Driver, File, Value, driver_of
+from steps import NOIOMMU, PCI, VFIO, Command, Driver, File, Value, behind_iommu, driver_of
 
-DROP_INS = ("/usr/share/sluice/systemd", "/usr/local/share/sluice/systemd")
+HERE = pathlib.Path(__file__).resolve().parent.parent  # in the tree config/deploy/systemd, installed share/sluice
 GRUB = "/etc/default/grub.d/60-sluice.cfg"
 UNIT_DROP_INS = "/etc/systemd/system/sluiced.service.d"
 TARGET = "sluice-appliance.target"
 CPUS = "/sys/devices/system/cpu"
+CPUS_MOST = 1024
 PAGES = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 PAGE = 2 << 20
 PORT_PAGES = 128  # for the frames of an ethernet port, as `sluiced --doctor` counts them
@@ -27,7 +28,7 @@ class Settings:
 
     def __init__(self, sluiced, path):
         def every_cpu():
-            os.sched_setaffinity(0, range(os.cpu_count() or 1))  # isolated ones are the lcores'
+            os.sched_setaffinity(0, range(CPUS_MOST))  # systemd keeps those that are isolated from us
 
         words = [sluiced, "-c", path, "--print-config"]
         try:
@@ -149,10 +150,7 @@ def steps_service(host, journal, settings):
     steps = []
     if settings.device:
         name = f"ethernet-{VFIO if settings.pci_address() else 'af_packet'}.conf"
-        folders = (pathlib.Path(__file__).resolve().parent.parent, *map(host.path, DROP_INS))
-        source = next((folder / name for folder in folders if (folder / name).exists()), None)
-        if source is None:
-            raise Refusal(f"{name} is not in {' or '.join(DROP_INS)}")
+        source = next(path for path in (HERE / name, HERE / "systemd" / name) if path.exists())
         steps.append(File(host, journal, f"{UNIT_DROP_INS}/{name}", source.read_text(), ["systemctl", "daemon-reload"]))
     enabled = os.path.lexists(host.path(f"/etc/systemd/system/multi-user.target.wants/{TARGET}"))
     steps.append(Command(host, "start at boot", ["systemctl", "enable", TARGET], ["systemctl", "disable", TARGET],
@@ -221,13 +219,12 @@ def steps_card(host, settings):
     address = settings.pci_address()
     if not address:
         return []
-    noiommu = "/sys/module/vfio/parameters/enable_unsafe_noiommu_mode"
-    isolated = host.link(f"{PCI}/devices/{address}/iommu_group") != ""
     loaded = host.path(f"{PCI}/drivers/{VFIO}").is_dir()
     bound = driver_of(host, address) == VFIO
     steps = [Command(host, VFIO, ["modprobe", VFIO], ["modprobe", "-r", VFIO], not loaded, host.boot())]
-    if not isolated:
-        steps.append(Value(host, noiommu, "Y", not bound and host.read(noiommu) not in ("Y", "1")))
+    if not behind_iommu(host, address):
+        steps.append(Value(host, NOIOMMU, "Y", not bound and host.read(NOIOMMU) not in ("Y", "1"),
+                           missing="there is no IOMMU, and this kernel was built without CONFIG_VFIO_NOIOMMU"))
     return steps + [Driver(host, address)]
 
 

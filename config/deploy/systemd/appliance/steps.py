@@ -11,6 +11,7 @@ from host import Refusal
 STATE = "/var/lib/sluice/appliance"
 PCI = "/sys/bus/pci"
 VFIO = "vfio-pci"
+NOIOMMU = "/sys/module/vfio/parameters/enable_unsafe_noiommu_mode"
 BIND_S = 2
 
 
@@ -78,9 +79,10 @@ class Journal:
 class Value:
     """A word in a file of the kernel's."""
 
-    def __init__(self, host, path, wanted, needed, may_refuse=False, may_take_less=False):
+    def __init__(self, host, path, wanted, needed, may_refuse=False, may_take_less=False, missing=""):
         self.host, self.path, self.wanted, self.needed = host, path, wanted, needed
         self.may_refuse, self.may_take_less = may_refuse, may_take_less
+        self.missing = missing  # what it means when the kernel has no such file
         self.key = f"value {path}"
         self.line = f"write {wanted} to {path} (now {host.chosen(path) or 'nothing'})"
         self.good = f"{path} is {host.chosen(path) or 'not here'}"
@@ -89,6 +91,8 @@ class Value:
         return {"key": self.key, "boot": self.host.boot(), "before": self.host.chosen(self.path)}
 
     def do(self):
+        if self.missing and not self.host.path(self.path).exists():
+            raise OSError(errno.ENOENT, self.missing)
         self.host.write(self.path, self.wanted)
         got = self.host.read(self.path)
         if self.may_take_less and int(got or 0) < int(self.wanted):
@@ -157,7 +161,13 @@ class Driver:
                 "override": "" if override == "(null)" else override}
 
     def do(self):
+        if not behind_iommu(self.host, self.address) and self.host.read(NOIOMMU) not in ("Y", "1"):
+            raise OSError(errno.EPERM, "left where it is, because vfio may not do without an IOMMU")
         driver_set(self.host, self.address, VFIO, VFIO)
+
+
+def behind_iommu(host, address):
+    return host.link(f"{PCI}/devices/{address}/iommu_group") != ""
 
 
 def driver_of(host, address):
