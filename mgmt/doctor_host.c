@@ -30,7 +30,7 @@ examine_instance(struct doctor *doctor)
                  unit_print_size_short(memory, kib * 1024));
     doctor_wanted(finding,
                   "hpc7g.4xlarge, 8xlarge or 16xlarge: 16, 32 or 64 Graviton3E cores, 128 GiB, one EFA device");
-    doctor_remedy(finding, "on AWS start one, in a cluster placement group; README.md, \"On AWS\", says how");
+    doctor_remedy(finding, "on AWS start one, in a cluster placement group; README.md, \"On hpc7g\", says how");
 }
 
 /* What stands behind "key :" in a line of /proc/cpuinfo; "" when no line has it. */
@@ -77,7 +77,7 @@ static void
 examine_irqbalance(struct doctor *doctor)
 {
     char path[PATH_MAX], name[DOCTOR_TEXT_BYTES];
-    bool runs = false;
+    bool runs = false, sees = doctor_read(doctor, name, "/proc/1/comm");
 
     snprintf(path, sizeof(path), "%s/proc", doctor->root);
     DIR *dir = opendir(path);
@@ -91,7 +91,9 @@ examine_irqbalance(struct doctor *doctor)
     }
     struct doctor_finding *finding = doctor_add(doctor, runs ? DOCTOR_ADVICE : DOCTOR_GOOD, "irqbalance",
                                                 "it moves interrupts back onto the lcores' CPUs");
-    doctor_found(finding, runs ? "irqbalance runs" : "irqbalance does not run");
+    doctor_found(finding, runs   ? "irqbalance runs"
+                          : sees ? "irqbalance does not run"
+                                 : "other processes cannot be seen from here");
     doctor_wanted(finding, "interrupts that stay where they are put");
     doctor_remedy(finding, "sluice-appliance apply, or systemctl disable --now irqbalance");
 }

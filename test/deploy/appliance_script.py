@@ -260,6 +260,12 @@ class Changes(OnHost):
         self.good("revert")
         self.reverted()
 
+    def test_settings_elsewhere_come_with_a_word_about_the_boot(self):
+        mine = self.host.settings_copy()
+        other = mine.with_name("other.conf")
+        self.host.write("etc/sluice/other.conf", mine.read_text())
+        self.assertEqual(self.good("plan", "-c", str(other)), [*PLAN, f"at every boot {mine} is read, not {other}", REBOOT])
+
     def test_a_kernel_interface_as_port_gets_its_own_drop_in(self):
         self.settings(device="net_af_packet0,iface=ens6")
         self.good("apply")
