@@ -109,6 +109,8 @@ MUTANTS = [
            "    counter_move(&member->counters.record_bytes, -(int64_t)memory_class_bytes(record_bytes(record)));\n"
            "    memory_give(member->cache, (void *)(uintptr_t)record, record_bytes(record));\n"
            "    return counted ? SWEEP_REMOVED : SWEEP_FLUSHED;", "test_sweep"),
+    Mutant("larger-block-given-by-its-size", "memory_home.c",
+           "load_relaxed(&memory->larger_blocks) == 0 ? asked : block_class(memory, block)", "asked", "race_memory"),
     Mutant("held-span-released-twice", "memory_empty_boot.c",
            "    memory->held[page] = 0;\n    memory->page_held[page] = false;\n}\n\n/* ---- emptied",
            "}\n\n/* ---- emptied", "race_memory"),

@@ -12,6 +12,8 @@ refuse_memory(uint64_t n, uint64_t count, enum memory_refusal why)
     refusals.why = why;
 }
 
+static _Thread_local bool was_refused; /* the thread's last take, here */
+
 /* As memory itself does. */
 static void
 refused_for(struct memory_cache *cache, size_t reserve_bytes)
@@ -32,14 +34,13 @@ static bool
 is_refused(void)
 {
     if (refusals.one_in != 0) {
-        return is_drawn();
+        was_refused = is_drawn();
+        return was_refused;
     }
     uint64_t n = add_relaxed(&refusals.takes, 1) + 1;
-    if (n < refusals.first || n >= refusals.last) {
-        return false;
-    }
-    add_relaxed(&refusals.refused, 1);
-    return true;
+    was_refused = n >= refusals.first && n < refusals.last;
+    add_relaxed(&refusals.refused, was_refused);
+    return was_refused;
 }
 
 void *
@@ -66,7 +67,8 @@ __wrap_memory_take_move(struct memory_cache *cache, size_t bytes)
 void *
 __wrap_memory_take_larger(struct memory_cache *cache, size_t bytes, size_t align)
 {
-    return refusals.one_in == 0 ? NULL : __real_memory_take_larger(cache, bytes, align);
+    bool on_purpose = was_refused && refusals.one_in == 0;
+    return on_purpose ? NULL : __real_memory_take_larger(cache, bytes, align);
 }
 
 void *
