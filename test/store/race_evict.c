@@ -19,7 +19,7 @@
 #define LIMIT_BYTES (96 * MIB)
 #define TURN_OPS    32
 #define HELD        16     /* records borrowed in a turn and looked at again at its end */
-#define SEEN_LEAST  1000   /* records moved, keys evicted: then there was something to see, */
+#define SEEN_LEAST  100    /* records moved, keys evicted: then there was something to see, */
 #define TURNS_MOST  400000 /* of all members together, and */
 #define MANAGE_MOST 20000  /* of the management core: until then there must be */
 
