@@ -1,7 +1,7 @@
 /* child.h - children of a test that give up what a process cannot take back. */
 #pragma once
+#include "config/base.h"
 #include <signal.h>
-#include <stdio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 

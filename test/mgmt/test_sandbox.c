@@ -1,5 +1,6 @@
 /* test_sandbox.c - what a filter permits and what a Landlock domain reaches, tried call by call and file by file in
  * children. `test_sandbox --rows` prints the table of calls for test/external/sandbox.py. */
+#include "config/sync.h"
 #include "mgmt/crash.h"
 #include "mgmt/sandbox.h"
 #include "mgmt/sandbox_private.h"
@@ -38,12 +39,12 @@ print_rows(void)
 
 /* ---- filters ---- */
 
-static volatile sig_atomic_t trapped; /* written by a handler of the same thread */
+static _Atomic uint32_t trapped; /* relaxed: written by a handler of the same thread */
 
 static void
 on_trap(int number)
 {
-    trapped = 1;
+    store_relaxed(&trapped, 1);
 }
 
 /* A child from here on: traps are counted instead of ending it. */
@@ -61,9 +62,9 @@ take_filter(uint32_t needs)
 static bool
 is_trapped(long number, long first, long third)
 {
-    trapped = 0;
+    store_relaxed(&trapped, 0);
     syscall(number, first, -1, third, -1, -1, -1);
-    return trapped;
+    return load_relaxed(&trapped) != 0;
 }
 
 static long
@@ -192,9 +193,9 @@ try_arguments(void)
             wrong++;
         }
     }
-    trapped = 0;
-    wrong += socket(AF_INET, SOCK_DGRAM, 0) != -1 || errno != EPERM || trapped;
-    wrong += mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED || trapped;
+    store_relaxed(&trapped, 0);
+    wrong += socket(AF_INET, SOCK_DGRAM, 0) != -1 || errno != EPERM || load_relaxed(&trapped);
+    wrong += mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED || load_relaxed(&trapped);
     return wrong;
 }
 
@@ -214,12 +215,12 @@ what_one_port_is_refused_another_may_need(void)
 
     CHILD(status, {
         take_filter(SANDBOX_BASE | SANDBOX_FABRIC);
-        exit(openat(AT_FDCWD, "/proc/meminfo", O_RDONLY) != -1 || errno != EPERM || trapped);
+        exit(openat(AT_FDCWD, "/proc/meminfo", O_RDONLY) != -1 || errno != EPERM || load_relaxed(&trapped));
     });
     CU_ASSERT_EQUAL(status, 0);
     CHILD(status, {
         take_filter(SANDBOX_BASE | SANDBOX_FABRIC | SANDBOX_SHM);
-        exit(openat(AT_FDCWD, "/proc/meminfo", O_RDONLY) < 0 || trapped);
+        exit(openat(AT_FDCWD, "/proc/meminfo", O_RDONLY) < 0 || load_relaxed(&trapped));
     });
     CU_ASSERT_EQUAL(status, 0);
 }
