@@ -23,6 +23,8 @@ def main():
     parser.add_argument("--cfn-lint", action="store_true", help="its opinion too, where it is installed")
     options = parser.parse_args()
     root = options.root.resolve()
+    if not (root / "config/deploy").is_dir():
+        parser.error(f"{root} has no config/deploy")
     missing = [name for name in commands.PROGRAMS if not commands.program_path(name).exists()]
     if missing:
         print(f"not built: {', '.join(missing)}")
