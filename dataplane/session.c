@@ -6,6 +6,7 @@
 #define CLOSING_MS      5000 /* a closing session's peer may take so long to read */
 #define IDLE_BUFFERS_MS 1000 /* idle for so long: buffers go back */
 #define WAITS_A_TICK    1024 /* sessions whose requests come again */
+#define AT_ONCE_MS      1    /* a request that cannot run is tried every turn for so long, and up to as much more */
 
 /* ---- lists ---- */
 
@@ -53,7 +54,7 @@ session_ready_again(struct session *session)
 {
     struct lcore *lcore = session->lcore;
     int64_t since_ms = session->retry_since_ms != 0 ? session->retry_since_ms : session->starved_since_ms;
-    if (since_ms == lcore->now_ms || (session->flags & SESSION_READY)) {
+    if (lcore->now_ms - since_ms <= AT_ONCE_MS || (session->flags & SESSION_READY)) {
         session_ready(session);
         return;
     }

@@ -155,8 +155,8 @@ session_is_authenticated(const struct session *session)
 void session_ready(struct session *session);
 /* The first of them, taken off. NULL: none. */
 struct session *session_take_ready(struct lcore *lcore);
-/* As session_ready(), of a request that cannot run: at once while that is so for less than a millisecond, for what is
- * in the way may be gone within some turns; then once a tick. */
+/* As session_ready(), of a request that cannot run: every turn for a millisecond or two, for what is in the way may be
+ * gone within some turns; then once a tick. */
 void session_ready_again(struct session *session);
 /* The tick: those that waited are ready, as many as a tick may look at. */
 void session_end_waits(struct lcore *lcore);
