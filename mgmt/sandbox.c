@@ -324,6 +324,9 @@ open_profiles(const struct mgmt *mgmt, bool filters, char *missing, size_t missi
     if (!filters) {
         say_missing(missing, missing_bytes, "seccomp filters");
     }
+    for (size_t i = 0; landlock != 0 && i < PROFILE_COUNT; i++) {
+        sandbox_files_close(&profiles[i].files);
+    }
     if (landlock != 0) {
         say_missing(missing, missing_bytes, "Landlock");
     }

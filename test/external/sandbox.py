@@ -74,7 +74,7 @@ def sockets_open(stack, *settings):
 def fabric_open(provider):
     def opened(stack, *settings):
         return stack.enter_context(
-            server.Server(f"ports=({fabric.port(provider)})", "lcores.cpus=0", *settings, config=Folder(stack).file))
+            server.Server(f"ports=({fabric.port(provider, lease='60s')})", "lcores.cpus=0", *settings, config=Folder(stack).file))
     return opened
 
 
@@ -108,7 +108,7 @@ def serve_wires(served, provider=None):
             assert cli(served, wire, "SET", key, "v" * 3000, over=over).strip() == "OK"
             assert cli(served, wire, "GET", key, over=over).strip() == "v" * 3000
     if provider:
-        bench = [str(server.BUILD / "sluice-bench"), "latency", "-s", served.unix, "--provider", provider, "--only", "SET,GET,PUBSUB", "--samples", "300",
+        bench = [str(server.BUILD / "sluice-bench"), "latency", "-s", served.unix, "--provider", provider, "--only", "SET,GET,PUBSUB", "--samples", "100",
                  "--warmup", "10", "--csv"]
         done = subprocess.run(bench, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
@@ -206,7 +206,7 @@ class Sandbox(unittest.TestCase):
     def check_threads(self, served):
         for tid, fields in threads(served.process.pid):
             with self.subTest(thread=fields["Name"], tid=tid):
-                for field in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
+                for field in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
                     self.assertEqual(int(fields[field], 16), 0, field)
                 self.assertEqual((fields["NoNewPrivs"], fields["Seccomp"]), ("1", "2"))
 
@@ -309,43 +309,76 @@ CHECKS = {"any": lambda line, pid: True, "no-exec": lambda line, pid: "PROT_EXEC
           "refused": lambda line, pid: True}
 
 
+class Proof:
+    """What threads called, held against the table."""
+
+    def __init__(self, rows):
+        self.rows, self.made, self.findings = rows, collections.Counter(), {}
+
+    def look(self, name, lines, pid, kinds, needs):
+        """Lines of strace about one server. Calls by kind of thread."""
+        calls = collections.defaultdict(collections.Counter)
+        for line in lines:
+            if not (found := CALL.match(line)):
+                continue
+            tid, call, rest = int(found.group(1)), found.group(2), found.group(3)
+            kind = kinds.get(tid, "unknown")
+            calls[kind][call] += 1
+            listed = [need for need in needs.get(kind, ()) if (need, call) in self.rows]
+            for need in listed:
+                self.made[need, call] += 1
+            if not any(CHECKS[self.rows[need, call][0]](rest, pid) for need in listed):
+                self.findings.setdefault((name, kind, call), line[:200])
+        return calls
+
+    def idle_rows(self):
+        """Rows that nobody used: (need, call), reason."""
+        return [(row, unseen) for row, (_, unseen) in self.rows.items() if not self.made[row]]
+
+
+class ProofFails(unittest.TestCase):
+    rows = {("base", "write"): ("any", "-"), ("base", "mmap"): ("no-exec", "-"), ("socket", "recvfrom"): ("any", "a reason")}
+
+    def look(self, *lines):
+        proof = Proof(self.rows)
+        proof.look("x", lines, 10, {10: "management", 11: "lcore"}, {"management": ["base"], "lcore": ["base", "socket"]})
+        return proof
+
+    def test_what_is_listed_is_fine_and_what_is_idle_is_known(self):
+        proof = self.look('11 write(3, "x", 1) = 1', "11 recvfrom(4, 0x7f, 10, 0, NULL, NULL) = 10", "11 +++ exited with 0 +++")
+        self.assertEqual(proof.findings, {})
+        self.assertEqual(proof.idle_rows(), [(("base", "mmap"), "-")])
+
+    def test_planted_calls_are_found(self):
+        for line, found in (("11 openat(AT_FDCWD, \"/\", O_RDONLY <unfinished ...>", ("x", "lcore", "openat")),
+                            ("10 recvfrom(4, 0x7f, 10, 0, NULL, NULL) = 10", ("x", "management", "recvfrom")),
+                            ("11 mmap(NULL, 4096, PROT_READ|PROT_EXEC, MAP_PRIVATE, 3, 0) = 0x7f", ("x", "lcore", "mmap")),
+                            ('12 write(3, "x", 1) = 1', ("x", "unknown", "write"))):
+            self.assertEqual(list(self.look(line).findings), [found])
+
+
 def trace(names, keep):
-    """Findings, one a line. `keep`: a folder for what strace wrote."""
-    rows, made, findings = table(), collections.Counter(), {}
+    """Whether anything is wrong. `keep`: a folder for what strace wrote."""
+    proof = Proof(table())
     for name in names:
         with notified(), contextlib.ExitStack() as stack, tempfile.TemporaryDirectory() as folder:
             log = pathlib.Path(keep or folder) / f"{name}.calls"
             served = SERVERS[name](stack, "sandbox.mode=off")
             kinds, needs = kinds_of(served)
-            pid = served.process.pid
-            with traced(pid, log):
+            with traced(served.process.pid, log):
                 use(name, served)
                 served.process.send_signal(signal.SIGTERM)
                 served.process.wait(30)
             served.stop = lambda check=False: server.Server.stop(served, check=False)  # it has ended
-            calls = collections.defaultdict(collections.Counter)
-            for line in log.read_text(errors="replace").splitlines():
-                if not (found := CALL.match(line)):
-                    continue
-                tid, call, rest = int(found.group(1)), found.group(2), found.group(3)
-                kind = kinds.get(tid, "unknown")
-                calls[kind][call] += 1
-                listed = [need for need in needs.get(kind, ()) if (need, call) in rows]
-                for need in listed:
-                    made[need, call] += 1
-                if not any(CHECKS[rows[need, call][0]](rest, pid) for need in listed):
-                    findings.setdefault((name, kind, call), line[:200])
+            calls = proof.look(name, log.read_text(errors="replace").splitlines(), served.process.pid, kinds, needs)
             for kind, counts in sorted(calls.items()):
                 print(f"{name}: {kind}: " + ", ".join(f"{call} {count}" for call, count in counts.most_common()), flush=True)
-    for (name, kind, call), line in sorted(findings.items()):
+    for (name, kind, call), line in sorted(proof.findings.items()):
         print(f"not listed: {name}: {kind}: {call}: {line}")
-    if set(names) == set(SERVERS):
-        for (need, call), (_, unseen) in rows.items():
-            if not made[need, call]:
-                print(f"listed, but nobody made it: {need}: {call}: {unseen}")
-                if unseen == "-":
-                    findings[need, call, ""] = ""
-    return findings
+    idle = proof.idle_rows() if set(names) == set(SERVERS) else []
+    for (need, call), unseen in idle:
+        print(f"listed, but nobody made it: {need}: {call}: {unseen}")
+    return bool(proof.findings) or any(unseen == "-" for _, unseen in idle)
 
 
 def main():
