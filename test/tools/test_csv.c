@@ -1,6 +1,7 @@
 /* test_csv.c - tables: what is refused and with which words, what is read, and what is written reads back. */
 #include "tools/bench/csv.h"
 #include <CUnit/Basic.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 static char path[] = "/tmp/sluice-csv-XXXXXX";
@@ -265,6 +266,47 @@ rows_are_added_under_one_header(void)
     CU_ASSERT_STRING_EQUAL(text, "a,b\n0,x\n1,x\n2,x\n");
 }
 
+/* A row of a table that this process and others may begin at the same time. */
+static void
+row_append(int fd, int row)
+{
+    char error[CSV_ERROR_BYTES], go;
+    if (read(fd, &go, 1) == 1) {
+        FILE *file = csv_append(path, "a,b", error);
+        if (file != NULL) {
+            fprintf(file, "%d,x\n", row);
+            fclose(file);
+        }
+    }
+}
+
+static void
+a_table_that_several_begin_at_once_has_one_header(void)
+{
+    enum { TURNS = 100, WRITERS = 4 };
+    for (int turn = 0; turn < TURNS; turn++) {
+        struct csv csv;
+        int fds[2];
+        unlink(path);
+        CU_ASSERT_EQUAL_FATAL(pipe(fds), 0);
+        for (int i = 0; i < WRITERS; i++) {
+            if (fork() == 0) {
+                row_append(fds[0], i);
+                _exit(0);
+            }
+        }
+        CU_ASSERT_EQUAL(write(fds[1], "gogo", WRITERS), WRITERS);
+        for (int i = 0; i < WRITERS; i++) {
+            wait(NULL);
+        }
+        close(fds[0]);
+        close(fds[1]);
+        CU_ASSERT_TRUE(csv_init(&csv, path));
+        CU_ASSERT_EQUAL(csv.rows, WRITERS);
+        csv_fini(&csv);
+    }
+}
+
 static void
 rows_are_not_added_to_another_table_or_behind_half_a_row(void)
 {
@@ -303,6 +345,7 @@ main(void)
     CU_ADD_TEST(suite, a_row_that_is_there_twice_is_said);
     CU_ADD_TEST(suite, what_is_written_reads_back);
     CU_ADD_TEST(suite, rows_are_added_under_one_header);
+    CU_ADD_TEST(suite, a_table_that_several_begin_at_once_has_one_header);
     CU_ADD_TEST(suite, rows_are_not_added_to_another_table_or_behind_half_a_row);
     CU_basic_run_tests();
     unsigned failures = CU_get_number_of_failures();

@@ -1,6 +1,7 @@
 #include "tools/bench/csv.h"
 #include <errno.h>
 #include <stdarg.h>
+#include <sys/file.h>
 
 #define WHOLE_DIGITS_MAX 15 /* a double keeps any 15 digits */
 
@@ -394,16 +395,23 @@ csv_append(const char *path, const char *header, char error[CSV_ERROR_BYTES])
         snprintf(error, CSV_ERROR_BYTES, "%.200s: %s", path, strerror(errno));
         return NULL;
     }
+    flock(fileno(file), LOCK_EX); /* two that begin a table at once; where there are no locks, the second one's luck */
     rewind(file);
     if (fgets(first, sizeof(first), file) == NULL) {
         rewind(file);
-        fprintf(file, "%s\n", header);
+        if (fprintf(file, "%s\n", header) < 0 || fflush(file) != 0) {
+            snprintf(error, CSV_ERROR_BYTES, "%.200s: %s", path, strerror(errno));
+            fclose(file);
+            return NULL;
+        }
+        flock(fileno(file), LOCK_UN); /* rows are added whole */
         return file;
     }
     first[strcspn(first, "\r\n")] = '\0';
     bool same = strcmp(first, header) == 0;
     bool whole = fseek(file, -1, SEEK_END) == 0 && fgetc(file) == '\n';
     if (same && whole) {
+        flock(fileno(file), LOCK_UN);
         fseek(file, 0, SEEK_END);
         return file;
     }
