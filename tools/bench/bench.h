@@ -1,6 +1,7 @@
 /* bench.h - sluice-bench's commands and what they share. */
 #pragma once
 #include "tools/client/client.h"
+#include <sys/types.h>
 
 #define BENCH_USAGE_ERROR 2
 
@@ -89,5 +90,16 @@ void bench_label(const struct bench_connection *connection, char label[BENCH_LAB
 /* A label is a cell of a table and part of a file's name: 1 to 80 letters, digits and . _ + : ; @ = -, the first one a
  * letter or a digit. */
 bool bench_label_is_good(const char *text);
+/* Another server that is measured beside ours. */
+struct bench_peer {
+    struct client_options client;
+    char label[BENCH_LABEL_BYTES];
+    pid_t pid; /* 0: not said */
+};
+
+/* [NAME=]HOST:PORT|PATH[@PID]. It speaks RESP: RESP3 when `ours` does. False: complained. */
+bool bench_peer_read(const char *text, const struct client_options *ours, struct bench_peer *peer);
+/* Whether a process that is stopped now and then, or 0, is there and is not this one; or complain. */
+bool bench_process_is_there(const char *label, pid_t pid);
 /* Whether the provider binds to an address of the Internet Protocol: then both ends name theirs. */
 bool bench_provider_has_node(const char *provider);

@@ -1,10 +1,7 @@
 /* latency_options.c - the command line of sluice-bench latency, and the lanes that it plans. */
 #include "tools/bench/latency.h"
 #include "tools/bench/machine.h"
-#include <errno.h>
 #include <getopt.h>
-#include <signal.h>
-#include <unistd.h>
 
 #define SAMPLES_DEFAULT 200000
 #define WARMUP_DEFAULT  20000
@@ -162,36 +159,12 @@ option_take(struct latency *latency, int option, const char *value)
 static bool
 peer_read(const struct latency *latency, const char *text, struct lane *lane)
 {
-    struct bench_connection connection = { 0 };
-    char name[BENCH_LABEL_BYTES], address[256], label[BENCH_LABEL_BYTES];
-    const char *equals = strchr(text, '='), *at = strrchr(text, '@');
-    uint64_t pid = 0;
-    if (at != NULL && !bench_number("--peer PID", at + 1, 2, 1 << 30, &pid)) {
+    struct bench_peer peer;
+    if (!bench_peer_read(text, &latency->connection.client, &peer)) {
         return false;
     }
-    const char *from = equals != NULL ? equals + 1 : text, *to = at != NULL ? at : text + strlen(text);
-    snprintf(address, sizeof(address), "%.*s", to > from ? (int)(to - from) : 0, from);
-    if (equals != NULL) {
-        snprintf(name, sizeof(name), "%.*s", (int)MIN(equals - text, 60), text);
-    } else {
-        snprintf(name, sizeof(name), "%.60s", strchr(address, '/') != NULL ? "peer" : address);
-    }
-    client_options_init(&connection.client);
-    if (address[0] == '\0' || !bench_address("--peer", address, &connection.client)) {
-        complain("--peer", "expected [NAME=]HOST:PORT[@PID]");
-        return false;
-    }
-    const struct client_options *ours = &latency->connection.client;
-    connection.client.wire = ours->wire == CLIENT_RESP3 ? CLIENT_RESP3 : CLIENT_RESP2;
-    connection.client.spin = true;
-    connection.client.timeout_ms = ours->timeout_ms;
-    bench_label(&connection, label);
-    *lane = (struct lane){ .kind = LANE_PEER, .options = connection.client, .pid = (pid_t)pid };
-    snprintf(lane->label, sizeof(lane->label), "%.60s-%.40s", name, label);
-    if (!bench_label_is_good(lane->label)) {
-        complain("--peer NAME", "expected letters, digits and . _ + : ; @ = -");
-        return false;
-    }
+    *lane = (struct lane){ .kind = LANE_PEER, .options = peer.client, .pid = peer.pid };
+    snprintf(lane->label, sizeof(lane->label), "%s", peer.label);
     return true;
 }
 
@@ -201,9 +174,7 @@ lanes_are_distinct(const struct lanes *lanes)
 {
     for (uint32_t i = 0; i < lanes->count; i++) {
         const struct lane *lane = &lanes->lanes[i];
-        if (lane->pid != 0 && (lane->pid == getpid() || kill(lane->pid, 0) != 0)) {
-            fprintf(stderr, "sluice-bench: %s: process %d: %s\n", lane->label, (int)lane->pid,
-                    lane->pid == getpid() ? "that is this one" : strerror(errno));
+        if (!bench_process_is_there(lane->label, lane->pid)) {
             return false;
         }
         for (uint32_t j = 0; j < i; j++) {

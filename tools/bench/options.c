@@ -1,6 +1,9 @@
 /* options.c - what latency and throughput read alike from their command lines. */
 #include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
+#include <errno.h>
+#include <signal.h>
+#include <unistd.h>
 
 static const char *const wires[] = { "resp2", "resp3", "sbe" };
 static const char *const sends[] = { "auto", "inject", "send" };
@@ -210,4 +213,51 @@ bench_label_is_good(const char *text)
         good++;
     }
     return bytes > 0 && bytes <= 80 && good == bytes;
+}
+
+bool
+bench_peer_read(const char *text, const struct client_options *ours, struct bench_peer *peer)
+{
+    struct bench_connection connection = { 0 };
+    char name[BENCH_LABEL_BYTES], address[256], label[BENCH_LABEL_BYTES];
+    const char *equals = strchr(text, '='), *at = strrchr(text, '@');
+    uint64_t pid = 0;
+    if (at != NULL && !bench_number("--peer PID", at + 1, 2, 1 << 30, &pid)) {
+        return false;
+    }
+    const char *from = equals != NULL ? equals + 1 : text, *to = at != NULL ? at : text + strlen(text);
+    snprintf(address, sizeof(address), "%.*s", to > from ? (int)(to - from) : 0, from);
+    if (equals != NULL) {
+        snprintf(name, sizeof(name), "%.*s", (int)MIN(equals - text, 60), text);
+    } else {
+        snprintf(name, sizeof(name), "%.60s", strchr(address, '/') != NULL ? "peer" : address);
+    }
+    client_options_init(&connection.client);
+    if (address[0] == '\0' || !bench_address("--peer", address, &connection.client)) {
+        fprintf(stderr, "sluice-bench: --peer %s: expected [NAME=]HOST:PORT[@PID]\n", text);
+        return false;
+    }
+    connection.client.wire = ours->wire == CLIENT_RESP3 ? CLIENT_RESP3 : CLIENT_RESP2;
+    connection.client.spin = true;
+    connection.client.timeout_ms = ours->timeout_ms;
+    bench_label(&connection, label);
+    peer->client = connection.client;
+    peer->pid = (pid_t)pid;
+    snprintf(peer->label, sizeof(peer->label), "%.60s-%.30s", name, label);
+    if (!bench_label_is_good(peer->label)) {
+        fprintf(stderr, "sluice-bench: --peer %s: in NAME, expected letters, digits and . _ + : ; @ = -\n", text);
+        return false;
+    }
+    return true;
+}
+
+bool
+bench_process_is_there(const char *label, pid_t pid)
+{
+    if (pid == 0 || (pid != getpid() && kill(pid, 0) == 0)) {
+        return true;
+    }
+    fprintf(stderr, "sluice-bench: %s: process %d: %s\n", label, (int)pid,
+            pid == getpid() ? "that is this one" : strerror(errno));
+    return false;
 }

@@ -11,36 +11,28 @@ complain(const char *what, const char *why)
     return false;
 }
 
-/* [NAME=]ADDRESS[@PID] */
+/* Places are taken as options come; what a peer speaks is known after the last one. */
 static bool
-peer_read(struct targets *targets, const char *text)
+peer_take(struct targets *targets, const char *text)
 {
-    struct bench_connection connection = { 0 };
-    char name[BENCH_LABEL_BYTES], address[256], label[BENCH_LABEL_BYTES];
-    const char *equals = strchr(text, '='), *at = strrchr(text, '@');
-    uint64_t pid = 0;
     if (targets->count == TARGETS_MAX) {
         return complain("--peer", "more than 3");
     }
-    if (at != NULL && !bench_number("--peer PID", at + 1, 2, 1 << 30, &pid)) {
+    targets->peers[targets->count++] = text;
+    return true;
+}
+
+static bool
+peer_read(struct targets *targets, uint32_t index)
+{
+    struct bench_peer peer;
+    if (!bench_peer_read(targets->peers[index], &targets->connection.client, &peer)) {
         return false;
     }
-    const char *from = equals != NULL ? equals + 1 : text, *to = at != NULL ? at : text + strlen(text);
-    snprintf(address, sizeof(address), "%.*s", to > from ? (int)(to - from) : 0, from);
-    snprintf(name, sizeof(name), "%.*s", equals != NULL ? (int)MIN(equals - text, 60) : 60,
-             equals != NULL ? text : address);
-    client_options_init(&connection.client);
-    if (address[0] == '\0' || !bench_address("--peer", address, &connection.client)) {
-        return complain("--peer", "expected [NAME=]HOST:PORT[@PID]");
-    }
-    struct target *peer = &targets->targets[targets->count++];
-    *peer = (struct target){ .client = connection.client, .pid = (pid_t)pid, .may_stop = pid != 0 };
-    bench_label(&connection, label);
-    snprintf(peer->label, sizeof(peer->label), "%.50s-%.40s", name, label);
-    for (char *letter = peer->label; *letter != '\0'; letter++) {
-        *letter = *letter == '/' ? '_' : *letter; /* of a socket's path */
-    }
-    return bench_label_is_good(peer->label) || complain("--peer NAME", "expected letters, digits and . _ + : ; @ = -");
+    struct target *target = &targets->targets[index];
+    *target = (struct target){ .client = peer.client, .pid = peer.pid, .may_stop = peer.pid != 0 };
+    snprintf(target->label, sizeof(target->label), "%s", peer.label);
+    return true;
 }
 
 void
@@ -59,7 +51,7 @@ targets_option(struct targets *targets, int option, const char *value)
     bool good = true;
     switch (option) {
     case TARGET_PEER:
-        good = peer_read(targets, value);
+        good = peer_take(targets, value);
         break;
     case TARGET_SERVER_PID:
         good = bench_number("--server-pid", value, 2, 1 << 30, &pid);
@@ -94,11 +86,11 @@ targets_finish(struct targets *targets, int argc, char *const *argv)
     } else {
         bench_label(&targets->connection, ours->label);
     }
-    for (uint32_t i = 1; i < targets->count; i++) {
-        struct client_options *client = &targets->targets[i].client;
-        client->wire = ours->client.wire == CLIENT_RESP3 ? CLIENT_RESP3 : CLIENT_RESP2;
-        client->spin = true;
-        client->timeout_ms = ours->client.timeout_ms;
+    for (uint32_t i = 0; i < targets->count; i++) {
+        if ((i > 0 && !peer_read(targets, i)) ||
+            !bench_process_is_there(targets->targets[i].label, targets->targets[i].pid)) {
+            return false;
+        }
         for (uint32_t j = 0; j < i; j++) {
             if (strcmp(targets->targets[i].label, targets->targets[j].label) == 0) {
                 return complain(targets->targets[i].label, "two of this name: --peer takes NAME=");

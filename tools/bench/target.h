@@ -46,9 +46,10 @@ struct targets {
     struct bench_connection connection;
     struct target targets[TARGETS_MAX]; /* the first one is ours */
     uint32_t count;
-    const char *label, *folder; /* NULL: none */
-    struct metadata *metadata;  /* NULL: no folder */
-    bool failed;                /* something could not be written */
+    const char *peers[TARGETS_MAX]; /* as given, at their places in `targets` */
+    const char *label, *folder;     /* NULL: none */
+    struct metadata *metadata;      /* NULL: no folder */
+    bool failed;                    /* something could not be written */
 };
 
 void targets_init(struct targets *targets);
