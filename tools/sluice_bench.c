@@ -1,6 +1,7 @@
 /* sluice_bench.c - load and latency. */
 #include "config/cpu.h"
 #include "tools/bench/bench.h"
+#include <errno.h>
 
 static const char usage[] = "Usage: sluice-bench COMMAND [OPTIONS]\n"
                             "  latency      the eight operations one after the other, exact ranks of every sample\n"
@@ -31,6 +32,19 @@ static const struct {
     { "report", bench_report },
 };
 
+/* What was printed is there, or the exit code says that it is not. */
+static int
+output_finish(int code)
+{
+    bool flushed = fflush(stdout) == 0;
+    if (flushed && !ferror(stdout)) {
+        return code;
+    }
+    fprintf(stderr, "sluice-bench: the output cannot be written%s%s\n", flushed ? "" : ": ",
+            flushed ? "" : strerror(errno));
+    return code != 0 ? code : 1;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -38,16 +52,16 @@ main(int argc, char **argv)
     cpu_require("sluice-bench");
     for (size_t i = 0; i < ARRAY_COUNT(commands); i++) {
         if (strcmp(name, commands[i].name) == 0) {
-            return commands[i].run(argc - 1, argv + 1);
+            return output_finish(commands[i].run(argc - 1, argv + 1));
         }
     }
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         printf("%s", usage);
-        return 0;
+        return output_finish(0);
     }
     if (strcmp(name, "--version") == 0) {
         printf("sluice-bench %s\n", SLUICE_VERSION);
-        return 0;
+        return output_finish(0);
     }
     fprintf(stderr, "%s%s%s%s", *name != '\0' ? "sluice-bench: unknown command '" : "", name,
             *name != '\0' ? "'\n" : "", usage);

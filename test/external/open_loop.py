@@ -167,6 +167,8 @@ def check_peer(server):
         expect(f"peer: {error}", (code, re.search(r"\d\.\d\dx other-kernel-tcp-resp \(median of 3 runs", out) is not None), (0, True))
         labels = [row["label"] for row in table(folder, "throughput.csv")]
         expect("both have a row", labels, ["kernel-tcp-resp", "other-kernel-tcp-resp"])
+        code, rows, _, error = bench("throughput", *peer, "--wire", "resp3", "-t", "get", "-n", 100, "--runs", 1, "--csv")
+        expect(f"a peer's label says what it speaks: {error}", [row["label"] for row in rows], ["kernel-tcp-resp3", "other-kernel-tcp-resp3"])
         code, rows, _, error = bench("open", *peer, "--knee", "--knee-us", 1e8, "--rate", 1000, "--seconds", 0.03, "--warmup", 0.01,
                                      "--csv")
         rates = {}
@@ -185,7 +187,7 @@ def check_wrong(server):
                   ("throughput", "-c", "1,x"), ("throughput", "-c", ","), ("throughput", "-P", 0), ("throughput", "--lcores", 4096),
                   ("throughput", "--lcores", 1, "--server-pid", 1234), ("throughput", "--refill", 2), ("throughput", "-c", 1, "--threads", 2),
                   ("throughput", "--ceiling", "--peer", "127.0.0.1:1"), ("throughput", "--sizes", "1:100,2:100"),
-                  ("throughput", "-r", 10**12 + 1), ("throughput", "--runs", 100)):
+                  ("throughput", "-r", 10**12 + 1), ("throughput", "--peer", "x=127.0.0.1:1@999999999"), ("open", "--rate", 1, "--pause", 999999999), ("throughput", "--runs", 100)):
         code, _, out, error = bench(words[0], *port, *words[1:])
         expect(f"{words} is refused: {out}", (code, len(error) > 10), (2, True))
     for command, words in (("open", ("--rate", 100)), ("throughput", ("-n", 10))):
@@ -197,6 +199,10 @@ def check_wrong(server):
     expect("more samples than are kept", (code, "samples" in error), (1, True))
     code, _, _, error = bench("throughput", *port, "-n", 10, "-c", 1, "--out", "/proc/nothing")
     expect("no folder can be made", (code, "--out" in error), (2, True))
+    for words in (("throughput", *port, "-t", "ping", "-n", 10), ("throughput", "--help"), ("matrix", "--list"), ("--help",)):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([BENCH, *map(str, words)], stdout=full, stderr=subprocess.PIPE, text=True, timeout=TIMEOUT_S)
+        expect(f"{words} without room for what it prints", (done.returncode, "cannot be written" in done.stderr), (1, True))
     code, _, _, error = bench("open", *port, "--rate", 100, "--seconds", 0.05, "--warmup", 0, "LPUSHX")
     expect("errors are told", (code, "errors" in error), (1, True))
 

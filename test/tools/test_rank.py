@@ -101,7 +101,7 @@ def check_refusals():
     full = subprocess.run([str(BUILD / "sluice-bench"), "rank", str(MADE_UP)], stdout=open("/dev/full", "w"),
                           stderr=subprocess.PIPE, timeout=30)
     expect("a full disk", (full.returncode, full.stderr.decode()),
-           (1, "sluice-bench: writing: No space left on device\n"))
+           (1, "sluice-bench: the output cannot be written: No space left on device\n"))
 
 
 def check_other_files():

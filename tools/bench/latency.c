@@ -312,8 +312,5 @@ bench_latency(int argc, char **argv)
     }
     lanes_close(&latency.lanes);
     metadata_end(latency.metadata);
-    if (fflush(stdout) != 0) {
-        code = complain("writing", "the output cannot be written");
-    }
     return code;
 }

@@ -2,7 +2,6 @@
 #include "tools/bench/bench.h"
 #include "tools/bench/escape.h"
 #include "tools/bench/rank.h"
-#include <errno.h>
 #include <getopt.h>
 #include <stdarg.h>
 
@@ -230,10 +229,6 @@ rank_show(const char *path, enum sheet_form form, bool operations)
     notes_print(&rank, form == SHEET_CSV ? stderr : stdout, form);
     sheet_fini(&sheet);
     rank_fini(&rank);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "sluice-bench: writing: %s\n", strerror(errno));
-        return 1;
-    }
     return 0;
 }
 

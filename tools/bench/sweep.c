@@ -337,9 +337,5 @@ bench_sweep(int argc, char **argv)
         free(sweep.pattern);
     }
     metadata_end(sweep.metadata);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        complain("writing", "the output cannot be written");
-        code = EXIT_FAILED;
-    }
     return code;
 }
