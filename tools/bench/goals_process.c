@@ -108,8 +108,8 @@ strace_count(pid_t tid, char *first, size_t first_bytes, char *why, size_t why_b
 void
 goals_syscalls(struct goals *goals)
 {
-    static const char what[] = "system calls of an lcore a second, fabric shm under load, values of 64 B and 3900 B";
-    static const char *const sizes[] = { "64", "3900" };
+    static const char what[] = "system calls of an lcore a second, fabric shm under load, values of 64 B and 4 KiB";
+    static const char *const sizes[] = { "64", "4096" };
     struct server server;
     struct server_plan plan = goals_plan(goals, "shm");
     char why[SERVER_WHY_BYTES] = "", first[64] = "", detail[128];
