@@ -72,11 +72,14 @@ class Root:
         self.path = pathlib.Path(path)
 
     @classmethod
-    def made(cls, name, like=None):
-        """A copy of another root, or of the pristine one."""
-        source = like.path if like else pristine()
-        path = pathlib.Path(tempfile.mkdtemp(prefix=f"{name}.", dir=ROOTS))
-        subprocess.run(["cp", "-a", "--reflink=auto", f"{source}/.", str(path)], check=True)
+    def made(cls, name):
+        """A copy of the pristine one, in place of what a run that was killed may have left."""
+        source, path = pristine(), ROOTS / name
+        remove(path)
+        path.mkdir()
+        if subprocess.run(["cp", "-a", "--reflink=auto", f"{source}/.", str(path)]).returncode != 0:
+            remove(path)
+            raise RootError(f"{path}: {source} cannot be copied there")
         return cls(path)
 
     def __enter__(self):

@@ -109,6 +109,8 @@ def build(path, context, roots, build_args):
                 raise DockerfileError(f"{path}:{number}: {rest}, but the roots here are of this machine's own release")
             stage.root.at("/etc/dpkg/dpkg.cfg.d/docker").write_text(SLIM)
             stages[found[2] or str(len(stages))] = stage
+        elif stage is None:
+            raise DockerfileError(f"{path}:{number}: {word} before FROM is not known here")
         elif word == "ARG":
             stage.args[rest] = build_args[rest]
         elif word == "COPY":
