@@ -68,10 +68,11 @@ decide_needs(const struct mgmt *mgmt)
     for (uint32_t i = 0; i < mgmt->settings->port_count; i++) {
         ports |= sandbox_needs_of_port(&mgmt->settings->ports[i]);
     }
-    ports &= SANDBOX_FABRIC_DEVICE | SANDBOX_TAP | SANDBOX_PCAP | SANDBOX_PCI; /* others are left to their lcores */
-    profiles[PROFILE_MGMT].needs = SANDBOX_BASE | SANDBOX_MGMT | ports;
+    /* What others need is left to their lcores; but the provider "sockets" has a thread of its own. */
+    uint32_t beside = ports & (SANDBOX_FABRIC_DEVICE | SANDBOX_TAP | SANDBOX_PCAP | SANDBOX_PCI);
+    profiles[PROFILE_MGMT].needs = SANDBOX_BASE | SANDBOX_MGMT | beside;
     profiles[PROFILE_HELPER].needs = SANDBOX_BASE | SANDBOX_HELPER;
-    profiles[PROFILE_LIBRARY].needs = SANDBOX_BASE | SANDBOX_LIBRARY | ports;
+    profiles[PROFILE_LIBRARY].needs = SANDBOX_BASE | SANDBOX_LIBRARY | beside | (ports & SANDBOX_FABRIC);
     for (uint32_t i = 0; i < mgmt->dataplane->lcore_count; i++) {
         uint32_t needs = sandbox_needs_of_lcore(mgmt->settings, mgmt->streams.count > 0, i);
         profiles[sandbox_has_ethernet(mgmt->settings, i) ? PROFILE_LCORE_ETHERNET : PROFILE_LCORE].needs = needs;

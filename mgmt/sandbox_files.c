@@ -59,8 +59,10 @@ handled_files(int abi)
 void
 sandbox_files_add(struct sandbox_files *files, const char *path, uint32_t access)
 {
+    char real[PATH_MAX];
     uint32_t at = 0;
 
+    path = realpath(path, real) != NULL ? real : path;
     while (at < files->count && strcmp(files->places[at].path, path) != 0) {
         at++;
     }

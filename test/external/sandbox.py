@@ -27,7 +27,7 @@ import server
 
 ROWS = server.BUILD / "test" / "mgmt" / "test_sandbox"
 ATTACH_S = 60
-FABRICS = ("shm", "net", "tcp;ofi_rxm", "udp;ofi_rxd")
+FABRICS = ("shm", "net", "tcp;ofi_rxm", "udp;ofi_rxd", "sockets")
 MIB = 1 << 20
 
 
@@ -67,7 +67,7 @@ def notified():
                     told.append(listener.recv(100).decode())
 
 
-def sockets_open(stack, *settings):
+def streams_open(stack, *settings):
     return stack.enter_context(server.Server(f"metrics.port={free_port()}", "lcores.cpus=0", *settings, config=Folder(stack).file))
 
 
@@ -85,7 +85,7 @@ def ethernet_open(kind):
     return opened
 
 
-SERVERS = {"sockets": sockets_open, **{provider: fabric_open(provider) for provider in FABRICS},
+SERVERS = {"streams": streams_open, **{provider: fabric_open(provider) for provider in FABRICS},
            "af_packet": ethernet_open(netns.Wire), "tap": ethernet_open(netns.Tap)}
 
 
@@ -185,7 +185,7 @@ def capture(served):
 def use(name, served):
     serve_wires(served, name if name in FABRICS else None)
     serve_sessions(served)
-    if name == "sockets":
+    if name == "streams":
         manage(served)
     if served.ctl("status")["ethernet"]:
         capture(served)
