@@ -40,7 +40,9 @@ sandbox_call_number(const struct sandbox_call *call)
     int number = -2;
 
     for (const char *at = call->name; number < 0 && *at != '\0'; at += strcspn(at, "/"), at += *at == '/') {
-        snprintf(name, sizeof(name), "%.*s", (int)strcspn(at, "/"), at);
+        size_t bytes = MIN(strcspn(at, "/"), sizeof(name) - 1);
+        memcpy(name, at, bytes);
+        name[bytes] = '\0';
         number = seccomp_syscall_resolve_name(name);
         CHECK(number != __NR_SCMP_ERROR && number < NUMBERS);
     }
