@@ -42,10 +42,10 @@ bool memory_gives_home(const struct memory_cache *cache);
  * What must work then: commands that shrink, and rebuilding the index. They find, in this order, a free block of their
  * class, a page of those kept back, a free block of a larger class. Why there is one:
  *
- * 1 Who grows opens no page kept back, takes no slab of one, and nothing at all while as much is in use as the limit
- *   allows without the reserve. Who shrinks gives back, once limbo has passed, no less than he took. So what is not in
- *   use is always as much as the reserve, but for ghosts and index blocks, which are bounded per key: free pages, or
- *   free blocks of open ones.
+ * 1 Who grows opens no page kept back, takes no slab of one, and is refused while as much is in use as the limit allows
+ *   without the reserve (memory_over_limit()). Who shrinks gives back, once limbo has passed, no less than he took. So
+ *   what is not in use is always as much as the reserve, but for ghosts, expiries and index blocks, bounded per key:
+ *   free pages, or free blocks of open ones.
  * 2 He gives back a block of the class that he took, or of a larger one, up to his old record's. So for records up to
  *   that size no shrinking makes free blocks fewer, and a page kept back that was opened for a class once serves it,
  *   and all below it, from then on. A larger record's block may be lent to a smaller one meanwhile: only when nothing
