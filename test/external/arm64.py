@@ -44,20 +44,13 @@ ELSEWHERE = {name: why for why, names in {
     "counts page faults, system calls or resident memory, and the emulator's own are among them":
         "empty ethernet-calls lcore-calls page-faults page-faults-sluiced",
     "compiles for this machine, or runs nothing compiled":
-        "arm64 models race_linear-update-lost sbe-generator sched-plants session-self",
+        "arm64 models package package-facts race_linear-update-lost sbe-generator sched-plants session-self",
     "sees the emulator's threads and terminal beside the program's": "live-settings screens",
-<<<<<<< Updated upstream
-    "expects what FLUSHALL frees within a client's patience, of which an emulator takes more": "starved",
-    "asks for a program that is not there: qemu-user's posix_spawn() says that it ended": "report-page",
-    "takes a minute or more, and shows what others show of the same code":
-        "auth-storm fabric-attach fabric-kill full-memory memory-live sched-deep session-unix-bytes shutdown value-sizes",
-=======
     "has leases or patience that an emulator outlasts": "fabric-resume starved",
     "asks for a program that is not there: qemu-user's posix_spawn() says that it ended": "report-page",
     "takes a minute or more, and shows what others show of the same code":
         "auth-storm fabric-attach fabric-kill full-memory memory-live sched-deep session-unix-bytes shutdown tools-run "
         "value-sizes",
->>>>>>> Stashed changes
     "asks for a sandbox: qemu-user has neither seccomp nor Landlock": "sandbox sandbox-serve sandbox-trace",
     "net_af_packet's sockets have options that qemu-user does not know (net_tap works)":
         "ethernet ethernet-churn ethernet-hostile ethernet-relay",
@@ -205,38 +198,6 @@ class Running:
 
 
 class Tally:
-<<<<<<< Updated upstream
-    """One line a suite, and what CUnit counted in all."""
-
-    def __init__(self):
-        self.suites, self.skipped, self.seconds, self.cpu_s, self.tests, self.asserts, self.wrong = 0, 0, 0.0, 0.0, 0, 0, []
-
-    def add(self, run):
-        output, code = run.output(), run.code
-        counts = {word: sum(map(int, re.findall(rf"^\s*{word}\s+\d+\s+(\d+)", output, re.M))) for word in ("tests", "asserts")}
-        self.suites += code == 0
-        self.skipped += code == SKIPPED
-        self.seconds += run.seconds
-        self.cpu_s += run.cpu_s
-        self.tests += counts["tests"]
-        self.asserts += counts["asserts"]
-        outcome = {0: "holds", SKIPPED: "skipped: " + (output.splitlines() or ["no reason given"])[-1]}.get(code, "FAILS")
-        print(f"{run.name:<28} {run.seconds:7.1f} s, {run.cpu_s:6.1f} s of CPU  {outcome}"
-              + (f"  {counts['tests']} tests, {counts['asserts']} asserts" if counts["tests"] else ""), flush=True)
-        if code not in (0, SKIPPED):
-            what = f"no end after {SUITE_S} s" if code is None else f"exit code {code}"
-            print("\n".join("    " + line for line in output.splitlines()[-TAIL_LINES:]), flush=True)
-            self.wrong.append(f"{run.name}: {what}")
-
-
-def run_all(chosen, env):
-    """Long ones first, so that the end is not one of them alone."""
-    tally, running = Tally(), []
-    waiting = collections.deque(sorted(chosen, key=lambda name: -chosen[name].budget_s))
-    try:
-        while waiting or running:
-            while waiting and len(running) < AT_ONCE:
-=======
     """One line a suite, and the sums of the last line."""
 
     def __init__(self):
@@ -268,21 +229,16 @@ def run_all(chosen, env):
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
->>>>>>> Stashed changes
                 name = waiting.popleft()
                 running.append(Running(name, emulated(chosen[name].command), env))
             time.sleep(0.02)
             for run in [run for run in running if run.ended()]:
                 running.remove(run)
-<<<<<<< Updated upstream
-                tally.add(run)
-=======
                 if not tally.add(run):
                     once_more = at_once > 1 and chosen[run.name].command.startswith("/usr/bin/python3")
                     again.append(run.name) if once_more else tally.fail(run)
             if not waiting and not running and at_once > 1:
                 waiting, at_once = collections.deque(again), 1
->>>>>>> Stashed changes
     finally:
         for run in running:
             run.kill()
@@ -313,19 +269,11 @@ def main():
     wrong = atomics_wrong() + old_cpus_wrong()
     tally = run_all(chosen, dict(os.environ, SLUICE_BUILD=EMULATED))
     print(f"sysroot and build {built - begun:.0f} s, suites {time.monotonic() - built:.0f} s, {AT_ONCE} at once; one after the other "
-<<<<<<< Updated upstream
-          f"{tally.seconds:.0f} s, {tally.cpu_s:.0f} s of CPU")
-    if wrong := wrong + tally.wrong:
-        sys.exit("\n".join(wrong))
-    print(f"{tally.suites} suites hold on arm64, of them in CUnit {tally.tests} tests with {tally.asserts} asserts; "
-          f"{len(ELSEWHERE)} run elsewhere only")
-=======
           f"{tally.sums['seconds']:.0f} s, {tally.sums['cpu_s']:.0f} s of CPU")
     if wrong := wrong + tally.wrong:
         sys.exit("\n".join(wrong))
     print(f"{tally.sums['suites']} suites hold on arm64, of them in CUnit {tally.sums['tests']} tests with {tally.sums['asserts']} "
           f"asserts; {len(ELSEWHERE)} run elsewhere only")
->>>>>>> Stashed changes
 
 
 if __name__ == "__main__":
