@@ -57,12 +57,6 @@ MUTANTS = [
            "while ((word & SLOT_FROZEN) == 0 && slot_kind(word) != SLOT_TOMB) {",
            "while ((word & SLOT_FROZEN) == 0 && slot_kind(word) != SLOT_TOMB && slot_kind(word) != SLOT_EMPTY) {",
            "race_store"),
-    Mutant("copy-without-cas", "rebuild.c",
-           "    uint64_t init = SLOT_INIT;\n"
-           "    (void)cas_acq_rel(&target->bucket->slots[target->slot], &init, word & ~SLOT_FROZEN);",
-           "    uint64_t init = load_acquire(&target->bucket->slots[target->slot]);\n"
-           "    if (init == SLOT_INIT)\n"
-           "        store_release(&target->bucket->slots[target->slot], word & ~SLOT_FROZEN);", "race_store"),
     Mutant("frozen-slot-written", "store.c", "if (UNLIKELY((place->word & SLOT_FROZEN) != 0)) {", "if (false) {",
            "race_store"),
     Mutant("forwarding-not-followed", "index.h", "while (UNLIKELY((link & LINK_FORWARDED) != 0)) {",
