@@ -85,8 +85,12 @@ def ethernet_open(kind):
     return opened
 
 
+class Pcap(netns.Wire):
+    device = "net_pcap0,iface=wire0"
+
+
 SERVERS = {"streams": streams_open, **{provider: fabric_open(provider) for provider in FABRICS},
-           "af_packet": ethernet_open(netns.Wire), "tap": ethernet_open(netns.Tap)}
+           "af_packet": ethernet_open(netns.Wire), "tap": ethernet_open(netns.Tap), "pcap": ethernet_open(Pcap)}
 
 
 # ---- what is done with each ----
