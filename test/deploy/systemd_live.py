@@ -25,6 +25,14 @@ memory: { reserve = "256MiB"; ahead = "8MiB"; };
 ports = ( { type = "fabric"; provider = "shm"; }, { type = "fabric"; provider = "tcp;ofi_rxm"; }%s );
 """
 ETHERNET = ', { type = "ethernet"; device = "net_af_packet0,iface=veth1"; address = "10.0.0.2/24"; }'
+# Asks for more than the kernel takes, and reads nothing.
+DEAF = """
+import socket, time
+connection = socket.create_connection(("127.0.0.1", 6379))
+connection.sendall(b"*3\\r\\n$3\\r\\nSET\\r\\n$1\\r\\nk\\r\\n$1000000\\r\\n" + b"x" * 1000000 + b"\\r\\n" + b"GET k\\r\\n" * 20)
+print("sent", flush=True)
+time.sleep(60)
+"""
 # Nothing of the host's is changed: what is written is a tmpfs, and the kernel's own settings are read-only.
 INSIDE = f"""
 set -e
@@ -87,9 +95,11 @@ class Machine:
         self.why = self.error.read().decode(errors="replace").strip().splitlines()[-1:] or ["systemd does not come up"]
         return False
 
+    def words(self, *words):
+        return ["nsenter", "-t", self.pid, "-m", "-p", "-C", "-u", "-i", "-n", *words]
+
     def run(self, *words, **more):
-        return subprocess.run(["nsenter", "-t", self.pid, "-m", "-p", "-C", "-u", "-i", "-n", *words], capture_output=True,
-                              text=True, timeout=WAIT_S, **more)
+        return subprocess.run(self.words(*words), capture_output=True, text=True, timeout=WAIT_S, **more)
 
     def write(self, name, text):
         self.run("sh", "-c", f"mkdir -p {os.path.dirname(name)} && cat >{name}", input=text)
@@ -198,6 +208,20 @@ class Live(unittest.TestCase):
         self.machine.run("kill", "-STOP", self.machine.show("MainPID"))
         self.assertEqual(self.machine.until("NRestarts", "1"), "1")
         self.assertEqual(self.machine.until("ActiveState", "active"), "active")
+
+    def test_the_drain_may_take_longer_than_the_unit_waits(self):
+        self.drop_in("stop", "TimeoutStopSec=1")
+        self.settings('shutdown: { drain = "3s"; };' + SETTINGS % "")
+        self.systemctl("daemon-reload")
+        self.systemctl("start", "sluiced")
+        with subprocess.Popen(self.machine.words("/usr/bin/python3", "-c", DEAF), stdout=subprocess.PIPE) as deaf:
+            self.assertEqual(deaf.stdout.readline(), b"sent\n")
+            time.sleep(0.5)
+            begun = time.monotonic()
+            self.systemctl("stop", "sluiced")
+            self.assertGreater(time.monotonic() - begun, 2)
+            deaf.kill()
+        self.assertEqual((self.machine.show("Result"), self.machine.show("ExecMainStatus")), ("success", "0"))
 
     @unittest.skipUnless((BUILD / "sluice_ethernet.so").exists(), "built without DPDK")
     def test_an_ethernet_port_on_a_kernel_interface_needs_its_drop_in_and_no_more(self):
