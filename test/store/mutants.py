@@ -91,10 +91,6 @@ MUTANTS = [
     Mutant("scan-reads-the-link-last", "scan.c",
            "        bucket = link_bucket(link);\n        if (ended", "        bucket = link_bucket(load_acquire(&bucket->link));\n        if (ended",
            "race_scan"),
-    Mutant("page-not-listed-again", "memory.c",
-           "            return; /* the next to give a block lists it again */\n        }\n    }\n"
-           "    memory_stack_push(&class->stack, index);",
-           "            return;\n        }\n    }", "race_memory"),
     Mutant("moved-and-given-at-once", "sweep.c",
            "    limbo_retire(&member->limbo, (void *)(uintptr_t)record, bytes);",
            "    memory_give_home(member->cache, (void *)(uintptr_t)record, bytes);", "test_sweep"),
