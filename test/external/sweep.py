@@ -359,8 +359,9 @@ class Wrong(unittest.TestCase):
         begun = time.monotonic()
         code, _, error = self.run_against(on("GET", 21, lambda server, reply: b""))
         self.assertEqual(code, 1, error)
-        self.assertIn("nothing moved for 10 s", error)
-        self.assertLess(time.monotonic() - begun, 40)
+        self.assertIn("nothing moved for 20 s", error)
+        # For longer than a fabric session that is lost takes to come back.
+        self.assertTrue(20 <= time.monotonic() - begun < 50)
 
 
 if __name__ == "__main__":

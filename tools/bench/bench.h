@@ -5,6 +5,11 @@
 
 #define BENCH_USAGE_ERROR 2
 
+/* A server that says nothing for so long is given up: twice the usual lease of a fabric session, which a client that
+ * hears nothing for one lease gives up and resumes. */
+#define BENCH_SILENCE_NS   20000000000
+#define BENCH_SILENCE_TEXT "20 s"
+
 /* Each takes its own command line, argv[0] being its name, and returns the exit code. */
 int bench_latency(int argc, char **argv);
 int bench_matrix(int argc, char **argv);

@@ -2,13 +2,13 @@
 #include "tools/bench/generator.h"
 #include "config/cycles.h"
 #include "config/sync.h"
+#include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/progress.h"
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define SILENCE_NS      10000000000
 #define TURNS_PER_CLOCK 256
 #define EVENTS_MAX      64
 #define WAIT_MS         50
@@ -122,8 +122,8 @@ worker_clock(struct worker *worker)
         if (done != connection->progress_done || done == connection->pipeline.issued) {
             connection->progress_done = done;
             connection->progress_ns = now;
-        } else if (now - connection->progress_ns > SILENCE_NS) {
-            snprintf(worker->why, sizeof(worker->why), "no reply for 10 s");
+        } else if (now - connection->progress_ns > BENCH_SILENCE_NS) {
+            snprintf(worker->why, sizeof(worker->why), "no reply for " BENCH_SILENCE_TEXT);
             worker->broken = true;
             return false;
         }

@@ -1,6 +1,7 @@
 /* open_loop.c - the loop that follows a schedule. */
 #include "tools/bench/open_loop.h"
 #include "config/cycles.h"
+#include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/open_schedule.h"
 #include "tools/bench/pipeline.h"
@@ -9,7 +10,6 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#define SILENCE_NS       10000000000
 #define DRAIN_NS         1000000000 /* for what is in flight after Ctrl-C, and beyond twice the planned time */
 #define TURNS_PER_CLOCK  256
 #define EVENTS_MAX       64
@@ -163,7 +163,7 @@ loop_finished(const struct open_loop *loop)
 static void
 loop_clock(struct open_loop *loop, struct progress *progress, int64_t deadline_ns)
 {
-    static const char silence[] = "no answer for 10 s";
+    static const char silence[] = "no answer for " BENCH_SILENCE_TEXT;
     int64_t now_ns = machine_now_ns();
     uint64_t done = 0, assigned = 0, now = cycles_now();
     for (uint32_t i = 0; i < loop->plan->connections; i++) {
@@ -177,7 +177,7 @@ loop_clock(struct open_loop *loop, struct progress *progress, int64_t deadline_n
     if (done != loop->progress_done || done == assigned) {
         loop->progress_done = done;
         loop->progress_ns = now_ns;
-    } else if (now_ns - loop->progress_ns > (machine_interrupted() ? DRAIN_NS : SILENCE_NS)) {
+    } else if (now_ns - loop->progress_ns > (machine_interrupted() ? DRAIN_NS : BENCH_SILENCE_NS)) {
         if (machine_interrupted()) {
             loop->over = true;
         } else {

@@ -49,7 +49,7 @@ struct open_result {
 };
 
 /* Run on the calling thread, which spins. Ctrl-C ends the schedule early, and what was measured is kept. A run ends at
- * the latest a second after twice its time, and 10 s after the last answer.
+ * the latest a second after twice its time, and 20 s after the last answer.
  *
  * False: nothing ran, `why` says why. open_result_fini() is due in both cases. */
 bool open_loop_run(const struct open_plan *plan, struct open_result *result, char *why, size_t why_bytes);

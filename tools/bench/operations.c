@@ -1,8 +1,8 @@
 #include "tools/bench/operations.h"
 #include "config/sync.h"
+#include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 
-#define SILENCE_NS      10000000000
 #define SPINS_PER_CLOCK 4096
 #define WORDS_MAX       24
 
@@ -174,7 +174,7 @@ static bool
 reply_learn(struct client *client, struct client_reply *reply, struct operation_bytes *keep, char *why,
             size_t why_bytes)
 {
-    int64_t deadline = machine_now_ns() + SILENCE_NS;
+    int64_t deadline = machine_now_ns() + BENCH_SILENCE_NS;
     for (;;) {
         struct slice view;
         size_t bytes;
@@ -193,7 +193,7 @@ reply_learn(struct client *client, struct client_reply *reply, struct operation_
             return say(why, why_bytes, "receiving", client_why(client));
         }
         if (machine_now_ns() > deadline) {
-            return say(why, why_bytes, "receiving", "nothing came for 10 s");
+            return say(why, why_bytes, "receiving", "nothing came for " BENCH_SILENCE_TEXT);
         }
     }
 }
@@ -216,9 +216,9 @@ request_send(struct operation *operation, const struct operation_bytes *request,
                 return say(why, why_bytes, "sending", client_why(operation->client));
             }
             if (deadline == 0) {
-                deadline = machine_now_ns() + SILENCE_NS;
+                deadline = machine_now_ns() + BENCH_SILENCE_NS;
             } else if (machine_now_ns() > deadline) {
-                return say(why, why_bytes, "sending", "no room for 10 s");
+                return say(why, why_bytes, "sending", "no room for " BENCH_SILENCE_TEXT);
             }
         }
     }
@@ -382,9 +382,9 @@ operation_run(struct operation *operation, uint32_t variant, char *why, size_t w
         }
         if (UNLIKELY(spins % SPINS_PER_CLOCK == 0)) {
             int64_t now = machine_now_ns();
-            deadline = deadline == 0 ? now + SILENCE_NS : deadline;
+            deadline = deadline == 0 ? now + BENCH_SILENCE_NS : deadline;
             if (now > deadline) {
-                return say(why, why_bytes, operation_names[operation->id], "nothing came for 10 s");
+                return say(why, why_bytes, operation_names[operation->id], "nothing came for " BENCH_SILENCE_TEXT);
             }
         }
         cpu_relax();

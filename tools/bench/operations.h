@@ -56,7 +56,7 @@ void operation_close(struct operation *operation);
 void operation_cleanup(struct client *client);
 
 /* One round trip of a variant, spinning. Returns false with a sentence in `why`: the reply differs, the connection
- * broke, or nothing came for 10 s. No allocation, no copy but the transport's. */
+ * broke, or nothing came for 20 s. No allocation, no copy but the transport's. */
 bool operation_run(struct operation *operation, uint32_t variant, char *why, size_t why_bytes);
 /* Between round trips: false with a sentence in `why` when an answer waits that nobody asked for, so that the one that
  * was timed may have been another's, or when the connection broke. */

@@ -1,8 +1,8 @@
 #include "tools/bench/sweep_form.h"
+#include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 #include <stdarg.h>
 
-#define SILENCE_NS     10000000000
 #define PATTERN_SEED   0x9e3779b97f4a7c15ull
 #define CORRELATION    1 /* SBE: replies come in order, the pattern tells values apart */
 #define REQUEST_AROUND 1024
@@ -105,7 +105,7 @@ request_learn(struct sweep_frame *frame, struct client *client, enum sweep_opera
 static enum sweep_status
 bytes_send(struct client *client, const uint8_t *data, size_t bytes, char why[SWEEP_WHY_BYTES])
 {
-    int64_t deadline = machine_now_ns() + SILENCE_NS;
+    int64_t deadline = machine_now_ns() + BENCH_SILENCE_NS;
     while (bytes > 0) {
         struct slice view;
         ssize_t sent = client_raw_send(client, data, bytes);
@@ -113,7 +113,7 @@ bytes_send(struct client *client, const uint8_t *data, size_t bytes, char why[SW
             return say(why, SWEEP_BROKEN, "sending: %s", client_why(client));
         }
         if (sent == 0 && machine_now_ns() > deadline) {
-            return say(why, SWEEP_BROKEN, "sending: the server took nothing for 10 s");
+            return say(why, SWEEP_BROKEN, "sending: the server took nothing for " BENCH_SILENCE_TEXT);
         }
         data += sent;
         bytes -= (size_t)sent;
@@ -126,7 +126,7 @@ static enum sweep_status
 reply_wait(struct client *client, struct client_reply *reply, struct slice *view, size_t *bytes,
            char why[SWEEP_WHY_BYTES])
 {
-    int64_t deadline = machine_now_ns() + SILENCE_NS;
+    int64_t deadline = machine_now_ns() + BENCH_SILENCE_NS;
     for (;;) {
         if (client_raw_receive(client, view) != CLIENT_OK) {
             return say(why, SWEEP_BROKEN, "receiving: %s", client_why(client));
@@ -139,7 +139,7 @@ reply_wait(struct client *client, struct client_reply *reply, struct slice *view
             return say(why, SWEEP_BROKEN, "receiving: %s", client_why(client));
         }
         if (machine_now_ns() > deadline) {
-            return say(why, SWEEP_BROKEN, "receiving: no reply for 10 s");
+            return say(why, SWEEP_BROKEN, "receiving: no reply for " BENCH_SILENCE_TEXT);
         }
     }
 }

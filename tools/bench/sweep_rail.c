@@ -1,11 +1,11 @@
 #include "tools/bench/sweep_rail.h"
 #include "config/sync.h"
+#include "tools/bench/bench.h"
 #include "tools/bench/machine.h"
 #include "tools/bench/sweep_memcached.h"
 #include <sched.h>
 #include <stdarg.h>
 
-#define SILENCE_NS     10000000000
 #define IDLE_PER_CLOCK 1024 /* turns without a byte between two looks at the clock */
 
 void
@@ -219,7 +219,8 @@ rail_is_silent(struct sweep_rail *rail)
 {
     char state[SWEEP_WHY_BYTES / 2];
     client_state(rail->client, state, sizeof(state));
-    rail_fail(rail, SWEEP_BROKEN, "nothing moved for 10 s, %zu bytes into request %llu and %zu into reply %llu%s%s",
+    rail_fail(rail, SWEEP_BROKEN,
+              "nothing moved for " BENCH_SILENCE_TEXT ", %zu bytes into request %llu and %zu into reply %llu%s%s",
               rail->sent, (unsigned long long)rail->send_chunk, rail->taken, (unsigned long long)rail->take_chunk,
               state[0] != '\0' ? ": " : "", state);
 }
@@ -246,7 +247,7 @@ sweep_rail_run(struct sweep_rail *rail, const struct sweep_transfer *transfer, u
         if (++idle % IDLE_PER_CLOCK == 0) {
             int64_t now = machine_now_ns();
             silent_since = silent_since == 0 ? now : silent_since;
-            if (now - silent_since > SILENCE_NS) {
+            if (now - silent_since > BENCH_SILENCE_NS) {
                 rail_is_silent(rail);
             }
         }

@@ -28,7 +28,7 @@ struct sweep_rail {
 };
 
 /* Move chunks first, first + rails ...: all requests in flight as far as the transport takes them, every byte of every
- * reply compared. Does not return before each is answered, or nothing moved for 10 s.
+ * reply compared. Does not return before each is answered, or nothing moved for 20 s.
  *
  * Returns  SWEEP_GOOD; anything else with a sentence in rail->why.
  * Cost     no allocation, no copy of values above SWEEP_STAGE_BYTES but the transport's. */

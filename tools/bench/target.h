@@ -27,7 +27,8 @@ enum target_option {
 
 #define TARGET_USAGE                                                                                                   \
     "  --peer [NAME=]HOST:PORT[@PID] the same load on another server, in turns, on RESP over TCP or a Unix socket;\n"  \
-    "                                process PID is stopped while others are measured; up to 3 times\n"                \
+    "                                process PID is stopped while others are measured; up to 3 times;\n"               \
+    "                                memcached, with a wire of its own, is compared by sluice-bench sweep\n"           \
     "  --pause PID                   stop this process, the server's, while a peer is measured\n"                      \
     "  --label TEXT                  in the first column\n"                                                            \
     "  --out DIR                     add to a result folder\n"
