@@ -6,8 +6,9 @@
  * need. A call outside the list ends the process; crash.c says which one and in which thread.
  *
  * A thread can restrict only itself, so each is sent a signal whose handler does it. Threads that start later inherit
- * from the one that starts them. Nothing is added to the data path: filters cost something on a system call only, and
- * calls that are permitted whatever their arguments cost next to nothing (Linux keeps a bitmap of them, from 5.11 on).
+ * from the one that starts them. No call is added to the data path. Calls that are permitted whatever their arguments
+ * take 45 ns longer (a recv() that finds nothing: 341 and 386 ns, Linux 6.18, least of 4000 rounds); from Linux 5.11 on
+ * they are looked up in a bitmap. A bypass port makes none.
  */
 #pragma once
 #include <jansson.h>
