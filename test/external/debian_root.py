@@ -22,8 +22,9 @@ PATH = "/usr/sbin:/usr/bin:/sbin:/bin"
 NODES = ("null", "zero", "full", "random", "urandom", "tty")
 # How this machine reaches its mirrors, and whom it trusts there.
 REACH = ("/etc/resolv.conf", "/etc/hosts", "/etc/ssl/certs/ca-certificates.crt")
-MAKE = """. tools/common.sh
-debian_sources | mmdebstrap --quiet --variant=minbase --dpkgopt=force-unsafe-io --aptopt='Acquire::Languages "none"' "$(debian_suite)" "$1" -"""
+MAKE = r""". tools/common.sh
+debian_sources | mmdebstrap --quiet --variant=minbase --hook-dir=/usr/share/mmdebstrap/hooks/merged-usr \
+    --dpkgopt=force-unsafe-io --aptopt='Acquire::Languages "none"' "$(debian_suite)" "$1" -"""
 
 
 def skip_unless_possible():
