@@ -321,6 +321,8 @@ def check_interrupt(server):
     expect(f"open keeps what it has: {error}", (code, len(rows), int(rows[0]["samples"]) > 100), (130, 1, True))
     code, rows, error = interrupted(("throughput", *port, "--seconds", 600, "-t", "get", "-c", 2), 0.6)
     expect(f"throughput keeps what it has: {error}", (code, len(rows), int(rows[0]["requests"]) > 100), (130, 1, True))
+    code, _, error = interrupted(("goals", "--only", "start", "--runs", 15, "--sluiced", server.program), 0.5)
+    expect(f"goals that are interrupted say so: {error}", code, 130)
     with Server() as other:
         words = ("open", "-p", other.port, "--csv", "--rate", 1000, "--seconds", 600, "--warmup", 0)
         process = subprocess.Popen([BENCH, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

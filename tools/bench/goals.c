@@ -14,6 +14,8 @@
 /* A share of one CPU: somebody else was at work. */
 #define BUSY_SHARE_MAX 0.1
 
+enum { EXIT_FAILED = 1, EXIT_INTERRUPTED = 130 };
+
 static const struct group {
     const char *name, *what;
     void (*run)(struct goals *goals);
@@ -45,6 +47,8 @@ static const char usage[] =
     "  --redis PATH           redis-server (build/peers, then PATH)\n"
     "  --server-cpu N, --client-cpu N  (the first two allowed)\n"
     "  --strict               exit code 1 when a row that must be met is not\n"
+    "\n"
+    "Exit codes: 0 measured, 1 something failed, 2 usage, 130 interrupted: what was measured is kept.\n"
     "\n"
     "Groups:\n";
 
@@ -487,5 +491,8 @@ bench_goals(int argc, char **argv)
         goals.out_failed = true;
     }
     metadata_end(metadata);
-    return (strict && goals.missed > 0) || goals.out_failed || machine_interrupted() ? 1 : 0;
+    if (machine_interrupted()) {
+        return EXIT_INTERRUPTED;
+    }
+    return (strict && goals.missed > 0) || goals.out_failed ? EXIT_FAILED : 0;
 }
