@@ -103,7 +103,7 @@ static const struct row {
 };
 
 static void
-row_run(const struct row *row, struct memory_cache *giver)
+row_run(const struct row *row, bool by_other)
 {
     memory_begin();
     void *planted = memory_take(cache, row->lender);
@@ -126,7 +126,7 @@ row_run(const struct row *row, struct memory_cache *giver)
         CU_ASSERT(stats.larger_blocks == 1 && stats.larger_takes == 1 && memory_gives_home(other));
         CU_ASSERT_PTR_NULL(memory_take_larger(cache, row->asked, row->align));
         memset(block, 1, row->asked);
-        memory_give_home(giver == NULL ? cache : giver, block, row->asked);
+        memory_give_home(by_other ? other : cache, block, row->asked);
         CU_ASSERT(stats_of_memory().larger_blocks == 0 && !memory_gives_home(other));
     }
     CU_ASSERT_EQUAL(stats_of_memory().used_bytes, before);
@@ -142,8 +142,8 @@ static void
 a_free_block_of_any_larger_class_serves_and_comes_back_as_what_it_is(void)
 {
     for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
-        row_run(&rows[i], NULL);
-        row_run(&rows[i], other);
+        row_run(&rows[i], false);
+        row_run(&rows[i], true);
     }
 }
 
