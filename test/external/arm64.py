@@ -45,7 +45,7 @@ ELSEWHERE = {name: why for why, names in {
         "empty ethernet-calls lcore-calls page-faults page-faults-sluiced",
     "compiles for this machine, or runs nothing compiled":
         "arm64 models package package-facts race_linear-update-lost sbe-generator sched-plants session-self",
-    "sees the emulator's threads and terminal beside the program's": "live-settings screens",
+    "sees the emulator's threads, command line and terminal in the program's place": "appliance live-settings screens",
     "has leases, periods or patience that an emulator outlasts": "dataplane-full-memory fabric-resume operate starved",
     "asks for a program that is not there: qemu-user's posix_spawn() says that it ended": "report-page",
     "takes a minute or more, and shows what others show of the same code":
