@@ -55,7 +55,7 @@ LINKS = {
 BEGIN = """#!/bin/sh
 root=${0%/usr/*}
 echo "${0##*/} $*" >>"$root/log"
-[ ! -e "$root/stop.${0##*/}" ] || sleep 60
+[ ! -e "$root/stop.${0##*/}" ] || exec sleep 60
 if [ "$(wc -l <"$root/log")" = "$(cat "$root/kill" 2>/dev/null)" ]; then kill -9 $PPID; exit 9; fi
 [ ! -e "$root/fail.${0##*/}" ] || { echo "it would not" >&2; exit 3; }
 """

@@ -49,6 +49,7 @@ class Host:
 
     def __init__(self, root):
         self.root = root.rstrip("/")
+        self.inherited = ()  # files that programs get, for the lock on them
 
     def path(self, name):
         return pathlib.Path(self.root + name)
@@ -97,7 +98,8 @@ class Host:
         program = self.program(words[0])
         if program is None:
             raise OSError(errno.ENOENT, f"no program {words[0]}")
-        done = subprocess.run([program, *words[1:]], stdin=subprocess.DEVNULL, capture_output=True, text=True)
+        done = subprocess.run([program, *words[1:]], stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              pass_fds=self.inherited)
         if done.returncode != 0:
             said = (done.stderr.strip() or done.stdout.strip()).splitlines()
             raise OSError(errno.EIO, f"exit code {done.returncode}: {said[-1] if said else 'it says nothing'}")

@@ -13,6 +13,7 @@ PCI = "/sys/bus/pci"
 VFIO = "vfio-pci"
 NOIOMMU = "/sys/module/vfio/parameters/enable_unsafe_noiommu_mode"
 BIND_S = 2
+BUSY_S = 3
 
 
 # ---- what was changed ----
@@ -34,13 +35,20 @@ class Journal:
                 raise Refusal(f"{self.file} cannot be understood ({error!r}): it says what to put back") from error
 
     def lock(self):
-        """One change at a time: until this process ends. Read again what another one may have written meanwhile."""
+        """One change at a time: until this process has ended, and what it ran, which may outlive it when it is killed. Read
+        again what another one has written meanwhile."""
         self.host.folders_make(STATE)
         folder = os.open(self.host.path(STATE), os.O_RDONLY)
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise Refusal("another sluice-appliance is at work") from error
+        until = time.monotonic() + BUSY_S
+        while True:
+            try:
+                fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError as error:
+                if time.monotonic() > until:
+                    raise Refusal("another sluice-appliance is at work") from error
+                time.sleep(0.05)
+        self.host.inherited = (folder,)
         self.__init__(self.host)
 
     def find(self, key):
