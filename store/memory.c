@@ -28,9 +28,9 @@ page_open(struct memory *memory, uint32_t class_index, enum memory_need need)
 {
     struct memory_class *class = &memory->classes[class_index];
     uint32_t limit = load_relaxed(&memory->pages_limit);
-    uint32_t kept = need == MEMORY_SHRINK ? 0 : load_relaxed(&memory->pages_reserve);
+    uint32_t kept = load_relaxed(&memory->pages_reserve), used = add_relaxed(&memory->pages_used, 1);
 
-    if (add_relaxed(&memory->pages_used, 1) + kept >= limit) {
+    if (used + (need == MEMORY_SHRINK ? 0 : kept) >= limit) {
         sub_relaxed(&memory->pages_used, 1);
         return NULL;
     }
@@ -48,6 +48,7 @@ page_open(struct memory *memory, uint32_t class_index, enum memory_need need)
     }
     and_relaxed(&page->free[0], ~1ull);
     page->span.total = class->total;
+    store_relaxed(&page->kept, used + kept >= limit);
     uint64_t listed = class->total > 1 ? SPAN_LISTED : 0;
     /* release: pairs with the acquire in memory_page_take(); the bits and the total are written */
     store_release(&page->span.word, span_word(class->total - 1, 0, class_index, listed));
@@ -76,14 +77,19 @@ page_unlist(struct memory_class *class, uint64_t head)
     memory_stack_push(&class->stack, index);
 }
 
-/* While a page of the reserve is out, what is left of it is not for growth: its slabs never are, for every small class
- * may need one; blocks of other classes are until so much is in use as the limit allows. */
+static bool
+reserve_is_out(const struct memory *memory)
+{
+    return load_relaxed(&memory->pages_used) + load_relaxed(&memory->pages_reserve) >
+           load_relaxed(&memory->pages_limit);
+}
+
+/* While a page of the reserve is out, what is left of it is not for growth (memory_page_take()). Slabs of no page are,
+ * for every small class may need one; blocks of other pages are until so much is in use as the limit allows. */
 static bool
 reserve_forbids(const struct memory *memory, uint32_t class_index)
 {
-    bool used =
-        load_relaxed(&memory->pages_used) + load_relaxed(&memory->pages_reserve) > load_relaxed(&memory->pages_limit);
-    return used && (class_index == MEMORY_SLAB_CLASS || load_relaxed(&memory->over_limit));
+    return reserve_is_out(memory) && (class_index == MEMORY_SLAB_CLASS || load_relaxed(&memory->over_limit));
 }
 
 void *
@@ -99,6 +105,9 @@ memory_page_take(struct memory *memory, uint32_t class_index, enum memory_need n
             return need != MEMORY_LARGER ? page_open(memory, class_index, need) : NULL;
         }
         struct memory_page *page = &memory->pages[(uint32_t)head];
+        if (UNLIKELY(load_relaxed(&page->kept)) && need == MEMORY_GROWTH && reserve_is_out(memory)) {
+            return NULL;
+        }
         uint64_t word = load_acquire(&page->span.word);
         if (span_free(word) == 0) {
             page_unlist(class, head);

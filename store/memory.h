@@ -42,17 +42,20 @@ bool memory_gives_home(const struct memory_cache *cache);
  * What must work then: commands that shrink, and rebuilding the index. They find, in this order, a free block of their
  * class, a page of those kept back, a free block of a larger class. Why there is one:
  *
- * 1 Who grows opens no page kept back, takes no slab of one, and is refused while as much is in use as the limit allows
- *   without the reserve (memory_over_limit()). Who shrinks gives back, once limbo has passed, no less than he took. So
- *   what is not in use is always as much as the reserve, but for ghosts, expiries and index blocks, bounded per key:
- *   free pages, or free blocks of open ones.
+ * 1 Who grows opens no page kept back, takes nothing of one while it is out, and is refused while as much is in use as
+ *   the limit allows without the reserve (memory_over_limit()). Who shrinks gives back, once limbo has passed, no less
+ *   than he took. So what is not in use is always as much as the reserve, but for ghosts, expiries and index blocks,
+ *   bounded per key: free pages, or free blocks of open ones.
  * 2 He gives back a block of the class that he took, or of a larger one, up to his old record's. So for records up to
  *   that size no shrinking makes free blocks fewer, and a page kept back that was opened for a class once serves it,
  *   and all below it, from then on. A larger record's block may be lent to a smaller one meanwhile: only when nothing
  *   between them is free, seldom (member_take_larger()), and not for longer than until 3 or the next write.
  * 3 A record for which all free blocks are too small needs a page. Two pages' worth of free blocks are emptied into
  *   pages, of which the reserve has three at least: what lies in sparse pages moves, also up into larger classes. What
- *   cannot move, blocks of sessions, is bounded by what they may have. */
+ *   cannot move, blocks of sessions, is bounded by what they may have.
+ *
+ * How long 3 takes is not bounded: while records of more large classes than pages are kept want one at a time, they
+ * wait for each other, and whoever waits gives up (RETRY_MS of the dataplane). */
 
 /* As memory_take(), also from the pages kept back. */
 void *memory_take_reserve(struct memory_cache *cache, size_t bytes);

@@ -51,6 +51,7 @@ static_assert(sizeof(struct memory_span) == 16, "32 slab records take 512 bytes 
 struct memory_page {
     _Alignas(CACHE_LINE) struct memory_span span;
     _Atomic uint32_t larger_blocks, larger_bytes; /* lent for less than they hold, and how much less */
+    _Atomic bool kept;                            /* opened as one of those kept back */
     _Alignas(CACHE_LINE) _Atomic uint64_t free[MEMORY_PAGE_BLOCKS / 64]; /* 1: free; set before the count rises */
 };
 

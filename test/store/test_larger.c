@@ -178,6 +178,32 @@ the_nearest_class_serves_first(void)
     memory_end();
 }
 
+static void
+who_grows_takes_nothing_of_a_page_kept_back_while_it_is_out(void)
+{
+    memory_begin();
+    void *ordinary = memory_take(cache, 20000), *kept[2]; /* all that growth may open, of four */
+    CU_ASSERT_PTR_NOT_NULL_FATAL(ordinary);
+    CU_ASSERT_PTR_NULL(memory_take(cache, 30000));
+    for (uint32_t i = 0; i < ARRAY_COUNT(kept); i++) {
+        kept[i] = memory_take_reserve(cache, 30000);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(kept[i]);
+        CU_ASSERT_PTR_NULL(memory_take(cache, 30000));
+        void *more = memory_take(cache, 20000); /* of its own page it does */
+        CU_ASSERT_PTR_NOT_NULL_FATAL(more);
+        memory_give(cache, more, 20000);
+    }
+    /* as when the limit is raised: none of them is out any more */
+    store_relaxed(&memory->pages_reserve, 0);
+    void *now = memory_take(cache, 30000);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(now);
+    memory_give(cache, now, 30000);
+    memory_give(cache, kept[0], 30000);
+    memory_give(cache, kept[1], 30000);
+    memory_give(cache, ordinary, 20000);
+    memory_end();
+}
+
 /* ---- the store ---- */
 
 static void
@@ -399,6 +425,7 @@ main(void)
     CU_pSuite suite = CU_add_suite("larger", NULL, NULL);
     CU_ADD_TEST(suite, a_free_block_of_any_larger_class_serves_and_comes_back_as_what_it_is);
     CU_ADD_TEST(suite, the_nearest_class_serves_first);
+    CU_ADD_TEST(suite, who_grows_takes_nothing_of_a_page_kept_back_while_it_is_out);
     CU_ADD_TEST(suite, what_shrinks_works_while_only_larger_blocks_are_free);
     CU_ADD_TEST(suite, pages_are_emptied_upwards_when_a_copy_needs_a_whole_one);
     CU_basic_set_mode(CU_BRM_VERBOSE);
