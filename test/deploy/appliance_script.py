@@ -9,7 +9,7 @@ import subprocess
 import time
 import unittest
 
-from made_up_host import CARD, DEPLOY, KERNEL, Host
+from made_up_host import CARD, DEPLOY, KERNEL, SCALED, Host
 
 SPARE = "0,48-63"
 ARGUMENTS = ("isolcpus=managed_irq,domain,1-47 nohz_full=1-47 rcu_nocbs=1-47 irqaffinity=0,48-63 hugepagesz=2M "
@@ -28,7 +28,7 @@ PLAN = [
     "write 1 to /proc/sys/vm/swappiness (now 60)",
     "write 0 to /proc/sys/kernel/numa_balancing (now 1)",
     *(f"write performance to /sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor (now schedutil)"
-      for cpu in range(1, 48)),
+      for cpu in SCALED if 1 <= cpu <= 47),
     "run systemctl stop irqbalance.service",
     "write ffff0000,00000001 to /proc/irq/default_smp_affinity (now ffffffff,ffffffff)",
     f"write {SPARE} to /proc/irq/24/smp_affinity_list (now 0-63)",
@@ -355,7 +355,7 @@ class Failures(OnHost):
 
     def test_a_disk_that_is_full_loses_nothing(self):
         def small_files():
-            resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (2048, 2048))
 
         done = self.host.run("apply", preexec_fn=small_files)
         self.assertEqual(done.returncode, 1)
