@@ -68,7 +68,7 @@ refuse(scmp_filter_ctx context, int number, const struct scmp_arg_cmp *argument)
 static void
 allow_equal(scmp_filter_ctx context, int number, uint64_t value)
 {
-    struct scmp_arg_cmp argument = SCMP_A0_64(SCMP_CMP_EQ, value);
+    struct scmp_arg_cmp argument = SCMP_A0_64(SCMP_CMP_EQ, value, 0);
     allow(context, number, &argument);
 }
 
@@ -77,7 +77,7 @@ add_row(scmp_filter_ctx context, int number, enum sandbox_check check)
 {
     static const int fatal[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
     struct scmp_arg_cmp plain = SCMP_A2_64(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0);
-    struct scmp_arg_cmp network = SCMP_A0_64(SCMP_CMP_EQ, AF_INET);
+    struct scmp_arg_cmp network = SCMP_A0_64(SCMP_CMP_EQ, AF_INET, 0);
 
     switch (check) {
     case SANDBOX_ANY:
