@@ -9,6 +9,7 @@
 #define ABORT   "a message of the C library before it aborts"
 #define CLOCK   "where the vDSO cannot read the clock itself"
 #define HEAP    "the C library's memory: an lcore's grows when it first uses a module's thread-local variables"
+#define ARENAS  "the C library's memory: it counts CPUs before it makes the ninth arena, without files by the third call"
 #define CONNECT "a connection that this side begins"
 #define DRIVER  "not run here: from DPDK's source"
 #define VERBS   "not run here: from the sources of libfabric and rdma-core"
@@ -32,6 +33,8 @@ const struct sandbox_call sandbox_calls[] = {
     { SANDBOX_BASE, "clock_gettime", SANDBOX_ANY, CLOCK },
     { SANDBOX_BASE, "gettimeofday", SANDBOX_ANY, CLOCK },
     { SANDBOX_BASE, "getpid", SANDBOX_ANY, NULL },
+    { SANDBOX_BASE, "openat", SANDBOX_REFUSED, ARENAS },
+    { SANDBOX_BASE, "sched_getaffinity", SANDBOX_ANY, ARENAS },
     { SANDBOX_BASE, "gettid", SANDBOX_ANY, CRASH },
     { SANDBOX_BASE, "tgkill", SANDBOX_OWN, CRASH },
     { SANDBOX_BASE, "prctl", SANDBOX_GET_NAME, CRASH },

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -39,7 +40,7 @@ print_rows(void)
 
 /* ---- filters ---- */
 
-static _Atomic uint32_t trapped; /* relaxed: written by a handler of the same thread */
+static _Atomic uint32_t trapped; /* relaxed: written by a handler of the same thread, or of one that is joined */
 
 static void
 on_trap(int number)
@@ -225,6 +226,60 @@ what_one_port_is_refused_another_may_need(void)
     CU_ASSERT_EQUAL(status, 0);
 }
 
+#define USERS      12 /* the C library asks how many CPUs there are before it makes the ninth arena */
+#define USER_BYTES (32 * KIB)
+
+static struct sandbox_filter users_filter;
+static pthread_barrier_t users_barrier;
+
+/* Takes memory for the first time in its life, and gives back so much of it that the arena shrinks. */
+static void *
+use_memory(void *context)
+{
+    void *blocks[64];
+
+    CHECK(sandbox_filter_take(&users_filter) == 0);
+    for (size_t i = 0; i < ARRAY_COUNT(blocks); i++) {
+        CHECK((blocks[i] = malloc(USER_BYTES)) != NULL);
+        memset(blocks[i], 1, USER_BYTES);
+    }
+    pthread_barrier_wait(&users_barrier); /* an arena of a thread that has ended would be taken over */
+    for (size_t i = 0; i < ARRAY_COUNT(blocks); i++) {
+        free(blocks[i]);
+    }
+    return NULL;
+}
+
+static int
+use_memory_in_many_threads(uint32_t needs)
+{
+    struct sigaction action = { .sa_handler = on_trap };
+    pthread_t threads[USERS];
+
+    sandbox_filter_open(&users_filter, needs);
+    CHECK(sigaction(SIGSYS, &action, NULL) == 0 && prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+    CHECK(pthread_barrier_init(&users_barrier, NULL, USERS) == 0);
+    for (size_t i = 0; i < USERS; i++) {
+        CHECK(pthread_create(&threads[i], NULL, use_memory, NULL) == 0);
+    }
+    for (size_t i = 0; i < USERS; i++) {
+        pthread_join(threads[i], NULL);
+    }
+    return load_relaxed(&trapped);
+}
+
+static void
+any_number_of_threads_takes_memory_for_the_first_time(void)
+{
+    static const uint32_t sets[] = { SANDBOX_IDLE, SANDBOX_HELPER, SANDBOX_LIBRARY, SANDBOX_IDLE | SANDBOX_SHM };
+
+    for (size_t i = 0; i < ARRAY_COUNT(sets); i++) {
+        int status;
+        CHILD(status, exit(use_memory_in_many_threads(SANDBOX_BASE | sets[i])));
+        CU_ASSERT_EQUAL(status, 0);
+    }
+}
+
 /* The handler does not help: the kernel ends the process. */
 static void
 calls_of_another_architecture_end_the_process(void)
@@ -363,6 +418,7 @@ main(int argc, char **argv)
     CU_ADD_TEST(suite, each_list_permits_its_calls_and_traps_every_other);
     CU_ADD_TEST(suite, arguments_are_looked_at);
     CU_ADD_TEST(suite, what_one_port_is_refused_another_may_need);
+    CU_ADD_TEST(suite, any_number_of_threads_takes_memory_for_the_first_time);
     CU_ADD_TEST(suite, calls_of_another_architecture_end_the_process);
     CU_ADD_TEST(suite, files_outside_are_out_of_reach);
     CU_ADD_TEST(suite, what_is_reached_is_said);
