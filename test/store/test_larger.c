@@ -99,7 +99,7 @@ static const struct row {
     { "a bucket across two lines", 64, 80, CACHE_LINE, false },
     { "a bucket in a large block", 64, 20480, CACHE_LINE, true },
     { "a bucket in a third of a page", 64, 2 * MIB / 3 / 16 * 16, CACHE_LINE, false },
-    { "the smallest", 0, 17, MEMORY_ALIGN, true },
+    { "the smallest", 1, 17, MEMORY_ALIGN, true },
 };
 
 static void
