@@ -547,7 +547,7 @@ class Peers(Bench):
                     (("--peer", "x=@12"), 2, "expected [NAME=]HOST:PORT[@PID]"),
                     (("--peer", "127.0.0.1:99999"), 2, "expected a number"),
                     (("--peer", "127.0.0.1:1@x"), 2, "expected a number"),
-                    (("--peer", "-=127.0.0.1:1"), 2, "--peer NAME"),
+                    (("--peer", "-=127.0.0.1:1"), 2, "in NAME, expected letters"),
                     (("--peer", "127.0.0.1:1", "--peer", "127.0.0.1:1"), 2, "two of this name"),
                     (("--peer", "127.0.0.1:1@999999999"), 2, "No such process"),
                     (("--pause", ours.process.pid, "--peer", f"127.0.0.1:1@{ours.process.pid}"), 2, "the process of two servers"),

@@ -297,7 +297,7 @@ class Suites(unittest.TestCase):
         self.refuse("name\t1\tyes\ttrue\nname\t1\tyes\ttrue\n")
 
     def test_budgets_that_add_up_to_too_much_are_refused(self):
-        self.refuse("slow\t6000\tno\ttrue\n")
+        self.refuse("slow\t9000\tno\ttrue\n")
         self.table.write_text("slow\t2000\tno\ttrue\nsoak\t90000\tsoak\ttrue\n")
         self.suites.budgets_check(self.suites.suites_read(self.table))
 
