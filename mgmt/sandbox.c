@@ -253,7 +253,11 @@ look_at_all(const struct mgmt *mgmt, bool fatal, char *why, size_t why_bytes)
     struct dirent *entry;
 
     unreachable = 0;
-    CHECK(dir != NULL);
+    if (dir == NULL) {
+        snprintf(why, why_bytes, "sandbox: /proc/self/task: %s; --set sandbox.mode=off starts without",
+                 strerror(errno));
+        return LOOK_FAILED;
+    }
     while (worst != LOOK_FAILED && (entry = readdir(dir)) != NULL) {
         pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
         const struct job *job = job_of(tid);

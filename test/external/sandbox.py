@@ -257,6 +257,18 @@ class Forbidden(unittest.TestCase):
                 self.assertEqual(fabric.resp_call(client, "ECHO", "forbidden"), b"forbidden")
 
 
+class NoProc(server.Server):
+    prefix = ("unshare", "--mount", "sh", "-c", 'umount -lR /proc && exec "$@"', "sh")
+
+
+class Threads(unittest.TestCase):
+    def test_where_they_cannot_be_counted_there_is_a_sentence_and_no_start(self):
+        with self.assertRaisesRegex(server.ServerError, r"ended with 1 .*\n.*sandbox: /proc/self/task: No such file or directory"):
+            NoProc()
+        with NoProc("sandbox.mode=off") as served:
+            self.assertEqual(served.ctl("status")["sandbox"], "off")
+
+
 class Captures(unittest.TestCase):
     def test_captures_go_where_they_may_and_nowhere_else(self):
         with contextlib.ExitStack() as stack:
