@@ -322,7 +322,7 @@ memory_run(const struct options *options)
         { "evicted_keys", COLUMN_EXACT, "keys that went so" },
         { "moved_records", COLUMN_EXACT, "records moved out of sparse pages" },
         { "emptied_pages", COLUMN_EXACT, "pages that came back so" },
-        { "larger_takes", COLUMN_EXACT, "blocks lent for less than they hold, memory being full" },
+        { "larger_takes", COLUMN_EXACT, "blocks lent for less than they hold, when full" },
         { "larger_blocks", COLUMN_EXACT, "those that are in use" },
         { "page_misses", COLUMN_EXACT, "times no populated page was at hand" },
         { "stalled_member", COLUMN_TEXT, "who keeps removed memory from being freed" },

@@ -437,8 +437,11 @@ class Ending(unittest.TestCase):
     def test_sighup_disturbs_nobody(self):
         with Server() as server:
             server.process.send_signal(signal.SIGHUP)
-            self.assertEqual(ask(server.connect(), "PING"), "+PONG")
+            deadline = time.monotonic() + 5
+            while "SIGHUP" not in server.log() and time.monotonic() < deadline:
+                time.sleep(0.01)
             self.assertIn("SIGHUP", server.log())
+            self.assertEqual(ask(server.connect(), "PING"), "+PONG")
 
     def test_everything_accepted_is_answered(self):
         server = self.boot("shutdown.drain=10s")
