@@ -159,7 +159,7 @@ class Refusals(OnHost):
         self.reverted()
 
     def test_a_state_that_cannot_be_understood_is_kept(self):
-        for text in ("{", "[]", '{"records": [1]}'):
+        for text in ("{", "[]", '{"records": [1]}', '{"records": [{"boot": null}]}'):
             self.host.write("var/lib/sluice/appliance/state.json", text)
             self.refused("cannot be understood", "plan", "apply", "revert", "status")
             self.assertEqual(self.host.read("var/lib/sluice/appliance/state.json"), text)
@@ -288,6 +288,7 @@ class Changes(OnHost):
         self.host.write(GRUB, "mine\n")
         self.host.path(GRUB).chmod(0o600)
         self.host.write(DROP_IN, "[Service]\nNice=5\n")
+        self.host.path(DROP_IN).write_bytes(b"# \xfcbrig\r\n[Service]\nNice=5\n")
         before = self.host.snapshot()
         self.good("apply")
         self.assertIn("isolcpus", self.host.read(GRUB))

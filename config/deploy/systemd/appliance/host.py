@@ -61,6 +61,11 @@ class Host:
         except OSError:
             return ""
 
+    def whole(self, name):
+        """A file as file_replace() writes it back, whatever bytes it is of; None when there is none."""
+        path = self.path(name)
+        return path.read_bytes().decode("utf-8", "surrogateescape") if path.exists() else None
+
     def chosen(self, name):
         """The word of a kernel's list of words that is in force."""
         text = self.read(name)
@@ -115,7 +120,7 @@ class Host:
         """Whole or as before; on the disk unless a crash may take it."""
         path = self.path(name)
         fresh = path.with_name(path.name + ".new")
-        with open(fresh, "w") as file:
+        with open(fresh, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
             if path.exists():
                 os.fchmod(file.fileno(), path.stat().st_mode & 0o7777)
             file.write(text)

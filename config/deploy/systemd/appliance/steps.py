@@ -30,7 +30,8 @@ class Journal:
         text = host.read(self.file)
         if text:
             try:
-                self.records = [record for record in json.loads(text)["records"] if record["boot"] in (None, host.boot())]
+                self.records = [record for record in json.loads(text)["records"]
+                                if record["key"] and record["boot"] in (None, host.boot())]
             except (ValueError, KeyError, TypeError) as error:
                 raise Refusal(f"{self.file} cannot be understood ({error!r}): it says what to put back") from error
 
@@ -123,8 +124,7 @@ class File:
         self.good = f"{path} is there"
 
     def record(self):
-        before = self.host.path(self.path).read_text() if self.host.path(self.path).exists() else None
-        return {"key": self.key, "boot": None, "before": before, "tell": self.tell,
+        return {"key": self.key, "boot": None, "before": self.host.whole(self.path), "tell": self.tell,
                 "folders": self.host.folders_missing(os.path.dirname(self.path))}
 
     def do(self):
