@@ -77,6 +77,7 @@ const struct sandbox_call sandbox_calls[] = {
     { SANDBOX_MGMT, "getdents64", SANDBOX_ANY, NULL },
     { SANDBOX_MGMT, "readlink/readlinkat", SANDBOX_ANY, NULL },
     { SANDBOX_MGMT, "access/faccessat", SANDBOX_ANY, "`sluicectl doctor` where there are devices" },
+    { SANDBOX_MGMT, "faccessat2", SANDBOX_ANY, NULL }, /* realpath(), after a ".." */
     { SANDBOX_MGMT, "statfs", SANDBOX_ANY, "`sluicectl doctor` where there are huge pages" },
     { SANDBOX_MGMT, "getcwd", SANDBOX_ANY, "settings from a file with a relative path" },
     { SANDBOX_MGMT, "lseek", SANDBOX_ANY, NULL },

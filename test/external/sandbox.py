@@ -34,11 +34,12 @@ MIB = 1 << 20
 # ---- servers ----
 
 class Folder:
-    """A file of settings that includes another, in a folder of its own."""
+    """A file of settings that includes another, in a folder of its own, by a path that is not the shortest."""
 
     def __init__(self, stack):
         self.path = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sluice-sandbox-")))
-        self.file = self.path / "sluice.conf"
+        (self.path / "beside").mkdir()
+        self.file = self.path / "beside" / ".." / "sluice.conf"  # the C library looks at such a path otherwise
         (self.path / "more.conf").write_text('log: { level = "info"; };\n')
         self.file.write_text('@include "more.conf"\nmemory: { limit = "900MiB"; };\n')
 
