@@ -178,6 +178,13 @@ def manage(served):
         assert b"sluice" in http(served, "/metrics") and http(served, "/healthz") and http(served, "/readyz") and http(served, "/none")
 
 
+def fall_and_rise(served):
+    """The port's interface goes down, and comes back."""
+    for state in ("down", "up"):
+        served.wire.server.run("ip", "link", "set", "wire0", state)
+        time.sleep(0.3)
+
+
 def capture(served):
     path = served.folder / "seen.pcap"
     command = [str(server.BUILD / "sluicectl"), "-S", served.ctl_path, "capture", "ethernet", str(path), "--seconds", "3", "--packets", "3"]
@@ -193,6 +200,8 @@ def use(name, served):
     if name == "streams":
         manage(served)
     if served.ctl("status")["ethernet"]:
+        if name != "tap":
+            fall_and_rise(served)
         capture(served)
     served.sluicectl("doctor", check=False)  # its exit status tells of this machine
     time.sleep(1.2)  # what is done once a second
