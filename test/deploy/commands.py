@@ -300,7 +300,7 @@ def check(root):
                 wrong = "quotes do not match" if name is None else command_check(name, tuple(arguments))
                 if wrong:
                     findings.append(f"{where}:{number}: {wrong}")
-            findings += [f"{where}:{number}: {wrong}" for wrong in tools_check(code)]
+            findings += [f"{where}:{number}: {wrong}" for wrong in (*tools_check(code), *package_words(code))]
             findings += [f"{where}:{number}: {wrong}" for wrong in beside_check(root, path, code)]
         if path.suffix == ".md":
             links = re.findall(r"\]\(([^)#:]+)\)", text)
@@ -322,6 +322,24 @@ def tools_check(code):
         yield f"tools/check has no suite '{match[1]}'"
 
 
+def package_words(code):
+    """Architectures, options and versions of what tools/package and meson make."""
+    match = re.match(r"tools/package (\w+)", code)
+    if match and match[1] not in ("amd64", "arm64"):
+        yield f"tools/package makes none for {match[1]}"
+    known = set(re.findall(r"^option\('(\w+)'", (SOURCE / "meson_options.txt").read_text(), re.MULTILINE))
+    for name in re.findall(r"\s-D([a-z]\w*)=", code) if "meson setup" in code else ():
+        if name not in known and not name.startswith(("b_", "build")):
+            yield f"meson.build has no option {name}"
+
+
+def version_words(line):
+    version = re.search(r"version: '([^']+)'", (SOURCE / "meson.build").read_text())[1]
+    for said in re.findall(r"(?:REGISTRY/sluice[\w-]*:|sluice_)(\d+(?:\.\d+)+)", line):
+        if said != version:
+            yield f"version {said}: it is {version}"
+
+
 def beside_check(root, path, code):
     """Files that a page names without a folder lie beside it."""
     if path.parent == root or path.suffix == "":
@@ -334,6 +352,7 @@ def beside_check(root, path, code):
 def words_check(root, where, text):
     """Paths and settings anywhere in a file."""
     for number, line in enumerate(text.splitlines(), 1):
+        yield from (f"{where}:{number}: {wrong}" for wrong in version_words(line))
         for name in re.findall(rf"(?<![\w./~$}}-])(?:{FOLDERS})/[\w./*-]*\w", line):
             if not re.search(r"[A-Z]{4,}(?!ADME|ICENSE)", name.replace("README", "").replace("LICENSE", "")) and not any(
                     root.glob(name)) and not any(SOURCE.glob(name)):

@@ -10,6 +10,7 @@ def kubernetes(root):
     folder = root / "config/deploy/kubernetes"
     page = (folder / "README.md").read_text()
     rules = schema("kubernetes")
+    names = []
     for path in sorted(folder.glob("*.yaml")):
         where = path.relative_to(root)
         objects = {}
@@ -27,6 +28,27 @@ def kubernetes(root):
         if good:
             for wrong in stateful_set(root, path, objects, page):
                 yield f"{where}: {wrong}"
+            names.append((objects["StatefulSet"]["metadata"]["name"], objects["Service"]))
+    yield from (f"{(folder / 'README.md').relative_to(root)}: {wrong}" for wrong in page_names(page, names))
+
+
+def page_names(page, names):
+    """Objects and addresses that the page's commands name."""
+    sets = {name for name, _ in names}
+    for name in re.findall(r"\bstatefulset/([\w-]+)", page):
+        if name not in sets:
+            yield f"statefulset/{name}: there is none"
+    for name in re.findall(r"kubectl (?:exec|cp) (?:-it )?([a-z][\w-]*)-\d", page):
+        if name not in sets:
+            yield f"{name}-N: no pod has this name"
+    hosts = {f"{name}-0.{service['metadata']['name']}" for name, service in names}
+    for host in re.findall(r"--server (\S+)", page):
+        if host not in hosts:
+            yield f"--server {host}: no pod has this name"
+    ports = {(service["metadata"]["name"], str(port["port"])) for _, service in names for port in service["spec"]["ports"]}
+    for at in re.findall(r"\b([\w-]+)\.default\.svc:(\d+)", page):
+        if at not in ports:
+            yield f"{at[0]}.default.svc:{at[1]}: no Service has this name and port"
 
 
 def stateful_set(root, path, objects, page):
@@ -50,7 +72,10 @@ def stateful_set(root, path, objects, page):
     if "sluice.conf" in config["data"]:
         yield from appliance(root, config["data"]["sluice.conf"], pod, container, ports)
     else:
+        if workload["spec"]["replicas"] != 2:
+            yield f"replicas {workload['spec']['replicas']}: the matrix is between two pods"
         yield from matrix_pods(path.parent, config["data"], service, container, ports)
+        yield from matrix_key(config["data"], page)
 
 
 def resources(amounts, instance):
@@ -69,6 +94,9 @@ def identity(root, pod):
     context = pod["securityContext"]
     if (str(context["runAsUser"]), str(context["runAsGroup"])) != user.groups() or context["fsGroup"] != context["runAsGroup"]:
         yield f"runAsUser {context['runAsUser']}: the image's user is {user[1]}:{user[2]}"
+    last = re.findall(r"^USER (\S+)", (root / "config/deploy/kubernetes/Dockerfile").read_text(), re.MULTILINE)[-1]
+    if last != f"{user[1]}:{user[2]}":
+        yield f"the matrix's image runs as {last}"
 
 
 def volumes(pod, container, config, page):
@@ -139,6 +167,8 @@ def appliance(root, text, pod, container, ports):
     if stop[:1] != ["timeout"] or stop[2:] != ["sluicectl", "drain", "--wait"]:
         yield f"preStop: expected timeout SECONDS sluicectl drain --wait, got {' '.join(stop) or 'none'}"
         return
+    if f"lets sessions go for {stop[1]} s" not in (root / "config/deploy/kubernetes/README.md").read_text():
+        yield f"preStop takes {stop[1]} s, README.md says something else"
     needed = int(stop[1]) + seconds(settings.get("shutdown.drain"))
     if pod["terminationGracePeriodSeconds"] <= needed + 5:
         yield (f"terminationGracePeriodSeconds {pod['terminationGracePeriodSeconds']}: preStop and shutdown.drain take {needed}, "
@@ -146,10 +176,19 @@ def appliance(root, text, pod, container, ports):
 
 
 def memory(settings, huge_bytes):
+    if settings.get("memory.huge_pages") != "true":
+        yield "memory.huge_pages: the pod asks for huge pages, and its other memory does not hold the reserve"
     reserve = size_bytes(settings.get("memory.reserve").removesuffix("B"))
     if reserve + FABRIC_HUGE_BYTES > huge_bytes:
         yield (f"hugepages-2Mi: {huge_bytes // MIB}Mi, but memory.reserve {settings.get('memory.reserve')} and libfabric take "
                f"{(reserve + FABRIC_HUGE_BYTES) // MIB}Mi")
+
+
+def matrix_key(data, page):
+    made = set(re.findall(r"--from-file=([\w.-]+)=", page))
+    for path in re.findall(r"/etc/sluice-matrix/key/(\S+)", "\n".join(data.values())):
+        if path not in made:
+            yield f"README.md puts no {path} into the key's secret"
 
 
 def matrix_pods(folder, data, service, container, ports):

@@ -65,6 +65,10 @@ def skypilot(root):
     settings = Settings((folder / "sluice.conf").read_text())
     rules = schema("skypilot")
     yield from (f"{(folder / 'sluice.conf').relative_to(root)}: {wrong}" for wrong in settings.serve())
+    page = folder / "README.md"
+    for kind, name in re.findall(r"--(env|secret) (\w+)", page.read_text()):
+        if any(name not in task[kind + "s"] for path in folder.glob("*.yaml") for _, task in documents(path)):
+            yield f"{page.relative_to(root)}: --{kind} {name}: not every task has it"
     for path in sorted(folder.glob("*.yaml")):
         where = path.relative_to(root)
         for line, task in documents(path):
@@ -120,6 +124,8 @@ def parallelcluster(root):
         yield f"{where}: the queue is {queue['Name']}, matrix.sbatch asks for {options.get('partition')}"
     if int(options.get("nodes", 0)) > queue["ComputeResources"][0]["MaxCount"] or options.get("nodes") != "2":
         yield f"{where}: matrix.sbatch asks for {options.get('nodes')} nodes"
+    if '--server "${nodes[1]}"' not in job:
+        yield f"{where}: matrix.sbatch runs on the first node, and its server must be the second one"
     listed = set(re.findall(r"^(lib[a-z0-9]+-dev|zlib1g-dev)\b", (SOURCE / "tools/packages.run").read_text(), re.MULTILINE))
     listed -= {"libc6-dev", "libfabric-dev", "libdpdk-dev"}  # the compiler's; Amazon's own; linked into the module
     asked = set(re.findall(r"\b(?:lib|zlib)[a-z0-9]+-dev\b", (folder / "node.sh").read_text()))
@@ -154,7 +160,12 @@ def cloudformation(root):
         exact = {**known, "type": "object", "additionalProperties": False, "$defs": rules["$defs"]}
         wrong += [f"{name}.{text}" for text in mismatches(resource.get("Properties", {}), exact)]
     if not wrong:
-        wrong = [*template_names(template), *template_hosts(template["Resources"]), *template_page(root, template)]
+        wrong = list(template_names(template))
+    if not wrong:
+        made = template["Resources"]
+        wrong = [*template_kinds(made, made), *template_kinds(made, template["Outputs"]), *template_hosts(made), *template_page(root, template)]
+        if not template["Parameters"]["ImageId"]["Default"].endswith("/arm64"):
+            wrong.append("ImageId: hpc7g is arm64")
     return [f"{where}: {text}" for text in wrong]
 
 
@@ -168,6 +179,25 @@ def template_names(template):
                 yield f"{name}: DependsOn {other}: no such resource"
     for name in sorted(set(template["Parameters"]) - set(references(template))):
         yield f"parameter {name} is used nowhere"
+
+
+# What a property that names another resource may name, and which attributes there are of whom.
+NAMED = {"SubnetId": "Subnet", "VpcId": "VPC", "RouteTableId": "RouteTable", "NatGatewayId": "NatGateway", "LaunchTemplateId": "LaunchTemplate",
+         "GatewayId": "InternetGateway", "InternetGatewayId": "InternetGateway", "GroupId": "SecurityGroup",
+         "SecurityGroupIds": "SecurityGroup", "Groups": "SecurityGroup"}
+ATTRIBUTES = {("EIP", "AllocationId"), ("LaunchTemplate", "LatestVersionNumber"), ("Instance", "PrivateIp")}
+
+
+def template_kinds(made, value):
+    for key, inner in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        for one in inner if isinstance(inner, list) else [inner]:
+            if key in NAMED and made[one["Ref"]]["Type"] != f"AWS::EC2::{NAMED[key]}":
+                yield f"{key} {one['Ref']}: no {NAMED[key]}"
+        if key == "GetAtt":
+            name, _, attribute = inner.partition(".")
+            if (made[name]["Type"].rpartition(":")[2], attribute) not in ATTRIBUTES:
+                yield f"!GetAtt {inner}: no such attribute"
+        yield from template_kinds(made, inner)
 
 
 def template_hosts(made):
@@ -190,6 +220,11 @@ def template_hosts(made):
     if made[data["Placement"]["GroupName"]["Ref"]]["Type"] != "AWS::EC2::PlacementGroup":
         yield "Placement.GroupName is no placement group"
     hosts = [made_one for made_one in made.values() if made_one["Type"] == "AWS::EC2::Instance"]
+    first = {name for name, made_one in made.items() if made_one["Type"].startswith("AWS::EC2::SecurityGroup") and name not in groups}
+    first |= {name for name, made_one in made.items() if "NatGatewayId" in made_one.get("Properties", {})}
+    for host in hosts:
+        if not first <= set(host.get("DependsOn", [])):
+            yield f"a host starts before {', '.join(sorted(first - set(host.get('DependsOn', []))))}"
     if len(hosts) < 2:
         yield "two hosts are needed"
 
