@@ -105,7 +105,7 @@ def budgets_check(suites):
 def builds_needed(suites):
     """build/ always; the others when a suite's command names something in them."""
     text = " ".join(suite.command for suite in suites)
-    return [dir for dir in BUILDS if dir == "build" or re.search(rf"\b{dir}/", text)]
+    return [dir for dir in BUILDS if dir == "build" or re.search(rf"\b{dir}\b", text)]
 
 
 def suites_choose(suites, words):

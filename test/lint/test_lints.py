@@ -305,6 +305,7 @@ class Suites(unittest.TestCase):
         suite = self.suites.Suite
         self.assertEqual(self.suites.builds_needed([suite("a", 1, "no", "build/test/a")]), ["build"])
         self.assertEqual(self.suites.builds_needed([suite("a", 1, "no", "build/asan/test/a")]), ["build", "build/asan"])
+        self.assertEqual(self.suites.builds_needed([suite("a", 1, "no", "B=build/tsan test/a")]), ["build", "build/tsan"])
 
 
 if __name__ == "__main__":
