@@ -477,7 +477,7 @@ memory_moves(struct memory *memory)
 
     memory->moved_pages = free_pages;
     memory->moved_misses = misses;
-    return moves || memory_used(memory) >= cap - cap / NEAR_LIMIT;
+    return moves || memory_is_full(memory) || memory_used(memory) >= cap - cap / NEAR_LIMIT;
 }
 
 void

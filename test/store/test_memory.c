@@ -194,6 +194,49 @@ the_limit_is_a_cap_on_resident_bytes_and_the_reserve_goes_to_commands_that_shrin
     shut();
 }
 
+static void
+the_next_millisecond_is_wanted_while_pages_come_and_go_or_the_limit_is_near(void)
+{
+    static void *blocks[4096];
+    open_with(64 * MIB, 64 * MIB, 8 * MIB);
+    for (uint32_t i = 0; i < 64; i++) {
+        memory_manage(memory);
+        (void)memory_moves(memory);
+    }
+    CU_ASSERT_FALSE(memory_moves(memory)); /* all that is to be ahead is there */
+    void *small = memory_take(cache, 100);
+    CU_ASSERT_TRUE(memory_moves(memory)); /* it opened a page */
+    CU_ASSERT_FALSE(memory_moves(memory));
+    void *beside = memory_take(cache, 100);
+    CU_ASSERT_FALSE(memory_moves(memory)); /* of the same page */
+    memory_give(cache, small, 100);
+    memory_give(cache, beside, 100);
+    CU_ASSERT_FALSE(memory_moves(memory));
+
+    uint32_t count = fill(32 * KIB, blocks, ARRAY_COUNT(blocks), false);
+    for (uint32_t i = 0; i < 2; i++) {
+        CU_ASSERT_TRUE(memory_moves(memory)); /* near the limit, whether anything moves or not */
+    }
+    /* One block of each page stays: little is used, and yet there is no page for anybody. */
+    for (uint32_t i = 0; i < count; i++) {
+        if (i % 64 != 0) {
+            memory_give(cache, blocks[i], 32 * KIB);
+        }
+    }
+    CU_ASSERT(stats_now().used_bytes < 8 * MIB);
+    (void)memory_moves(memory);
+    CU_ASSERT_TRUE(memory_moves(memory));
+    for (uint32_t i = 0; i < count; i += 64) {
+        memory_give(cache, blocks[i], 32 * KIB);
+    }
+    for (uint32_t i = 0; i < 256; i++) {
+        memory_manage(memory);
+        (void)memory_moves(memory);
+    }
+    CU_ASSERT_FALSE(memory_moves(memory));
+    shut();
+}
+
 /* The management core is away from some moment on, as on a machine with too little CPU. */
 static void
 what_is_left_of_a_page_of_the_reserve_is_not_for_growth(void)
@@ -366,6 +409,7 @@ main(void)
     CU_ADD_TEST(suite, memory_does_not_drift_from_a_member_that_takes_to_one_that_gives);
     CU_ADD_TEST(suite, without_a_populated_page_a_take_is_refused_and_the_management_core_helps);
     CU_ADD_TEST(suite, the_limit_is_a_cap_on_resident_bytes_and_the_reserve_goes_to_commands_that_shrink);
+    CU_ADD_TEST(suite, the_next_millisecond_is_wanted_while_pages_come_and_go_or_the_limit_is_near);
     CU_ADD_TEST(suite, what_is_left_of_a_page_of_the_reserve_is_not_for_growth);
     CU_ADD_TEST(suite, what_one_class_gave_back_serves_another);
     CU_ADD_TEST(suite, pages_beyond_the_need_go_back_to_the_system_and_come_again);
