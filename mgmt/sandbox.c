@@ -36,7 +36,7 @@ struct job {
 static struct sandbox_profile profiles[PROFILE_COUNT];
 static struct job jobs[THREADS_MAX];
 static uint32_t job_count, unreachable;
-static int signal_number, landlock_version;
+static int signal_number, landlock_version; /* of what threads have taken */
 static char state_text[512] = "off";
 
 /* ---- who needs what ---- */
@@ -309,10 +309,7 @@ say_missing(char *missing, size_t bytes, const char *what)
 static void
 open_profiles(const struct mgmt *mgmt, bool filters, char *missing, size_t missing_bytes)
 {
-    int landlock;
-
-    landlock_version = sandbox_files_abi();
-    landlock = landlock_version > 0 ? 0 : -ENOSYS;
+    int version = sandbox_files_abi(), landlock = version > 0 ? 0 : -ENOSYS;
 
     for (size_t i = 0; i < PROFILE_COUNT; i++) {
         struct sandbox_profile *profile = &profiles[i];
@@ -334,7 +331,9 @@ open_profiles(const struct mgmt *mgmt, bool filters, char *missing, size_t missi
     }
     if (landlock != 0) {
         say_missing(missing, missing_bytes, "Landlock");
+        return;
     }
+    landlock_version = version;
 }
 
 static void
@@ -401,7 +400,7 @@ sandbox_state(void)
 int
 sandbox_landlock(void)
 {
-    return strncmp(state_text, "on", 2) == 0 && strstr(state_text, "Landlock") == NULL ? landlock_version : 0;
+    return landlock_version;
 }
 
 static json_t *

@@ -206,8 +206,8 @@ sandbox_files_text(const struct sandbox_files *files, char *out, size_t out_byte
         bool first = true;
         for (uint32_t i = 0; i < files->count && used < out_bytes; i++) {
             if (files->places[i].access & kinds[kind].access) {
-                used += (size_t)snprintf(out + used, out_bytes - used, "%s%s%s %s", first && used > 0 ? ", " : "",
-                                         first ? kinds[kind].text : "", first ? "" : "", files->places[i].path);
+                used += (size_t)snprintf(out + used, out_bytes - used, "%s%s %s", first && used > 0 ? ", " : "",
+                                         first ? kinds[kind].text : "", files->places[i].path);
                 first = false;
             }
         }

@@ -22,8 +22,9 @@ static char *names[NUMBERS];
 void
 sandbox_names_open(void)
 {
-    for (int number = 0; number < NUMBERS && names[0] == NULL; number++) {
-        names[NUMBERS - 1 - number] = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, NUMBERS - 1 - number);
+    for (int number = 0; number < NUMBERS; number++) {
+        free(names[number]); /* of the time before */
+        names[number] = seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, number);
     }
 }
 

@@ -53,12 +53,20 @@ fixture_settle(struct store_member *leaving, struct store_member *other)
     }
 }
 
+static inline struct store_stats
+fixture_stats(const struct store *store)
+{
+    struct store_stats stats;
+    store_stats(store, &stats);
+    return stats;
+}
+
 /* It is emptied, as if it had been chosen. */
 static inline void
 fixture_mark_page_of(struct store *store, const void *block)
 {
     struct memory *memory = store->memory;
-    uint32_t page = (uint32_t)((size_t)((const uint8_t *)block - memory->base) >> MEMORY_PAGE_SHIFT);
+    uint32_t page = (uint32_t)(memory_page_of(memory, block) - memory->pages);
     memory->marked[memory->marked_count++] = page;
     or_relaxed(&memory->emptying[page / 64], 1ull << page % 64);
     store_relaxed(&memory->emptying_pages, memory->marked_count);

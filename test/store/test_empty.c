@@ -37,14 +37,6 @@ shut(void)
     store_close(store);
 }
 
-static struct store_stats
-stats_now(void)
-{
-    struct store_stats stats;
-    store_stats(store, &stats);
-    return stats;
-}
-
 /* What a millisecond of two busy lcores and the management core does. */
 static void
 work(uint32_t turns)
@@ -140,7 +132,7 @@ resident_bytes(void)
 static void
 wait_for_populated(uint64_t bytes)
 {
-    for (uint32_t i = 0; i < PATIENCE && stats_now().memory.populated_bytes > bytes; i++) {
+    for (uint32_t i = 0; i < PATIENCE && fixture_stats(store).memory.populated_bytes > bytes; i++) {
         work(1);
     }
 }
@@ -156,7 +148,7 @@ pages_that_hold_a_tenth_of_their_keys_come_back_and_no_key_is_lost(void)
     uint64_t before = resident_bytes();
     thin_out("k", count, 10);
     wait_for_populated(40 * MIB);
-    struct store_stats stats = stats_now();
+    struct store_stats stats = fixture_stats(store);
     CU_ASSERT(stats.memory.populated_bytes <= 40 * MIB);
     CU_ASSERT(before - resident_bytes() >= 30 * MIB);
     CU_ASSERT(stats.moved_records > 0 && stats.memory.emptied_pages > 10);
@@ -172,10 +164,10 @@ memory_of_small_values_serves_large_ones(void)
     for (size_t i = 0; i < ARRAY_COUNT(keep_one_in); i++) {
         open_two(LIMIT);
         uint32_t small = fill("small", 64, UINT32_MAX), kept = (small + keep_one_in[i] - 1) / keep_one_in[i];
-        uint64_t full_bytes = stats_now().record_bytes;
+        uint64_t full_bytes = fixture_stats(store).record_bytes;
         thin_out("small", small, keep_one_in[i]);
         work(1);
-        uint64_t gone_bytes = full_bytes - stats_now().record_bytes;
+        uint64_t gone_bytes = full_bytes - fixture_stats(store).record_bytes;
         uint32_t large = fill("large", 8 * KIB, UINT32_MAX);
         /* The rest is in pages that are filled to 15 in 16, and too few to be worth emptying. */
         CU_ASSERT((uint64_t)large * memory_class_bytes(8 * KIB + 1) >= gone_bytes / 10 * 9);
@@ -218,7 +210,7 @@ a_moved_key_keeps_its_stamp_and_so_does_a_ghost(void)
         fixture_turn(b);
     }
     CU_ASSERT_EQUAL(memory_empty_step(memory), 0);
-    CU_ASSERT_EQUAL(stats_now().memory.emptied_pages, 1);
+    CU_ASSERT_EQUAL(fixture_stats(store).memory.emptied_pages, 1);
     CU_ASSERT_PTR_NOT_EQUAL(held_for(live), live_at);
     CU_ASSERT_PTR_NOT_EQUAL(held_for(gone), gone_at);
     CU_ASSERT_EQUAL(fixture_get(a, live)->stamp, stamp);
@@ -279,8 +271,8 @@ dense_pages_are_left_alone(void)
     open_two(LIMIT);
     fill("k", 1000, 80000);
     work(500);
-    CU_ASSERT_EQUAL(stats_now().moved_records, 0);
-    CU_ASSERT_EQUAL(stats_now().memory.emptied_pages, 0);
+    CU_ASSERT_EQUAL(fixture_stats(store).moved_records, 0);
+    CU_ASSERT_EQUAL(fixture_stats(store).memory.emptied_pages, 0);
     shut();
 }
 
@@ -305,7 +297,7 @@ a_lowered_limit_refuses_until_enough_was_removed_and_then_memory_is_below_it(voi
     CU_ASSERT_EQUAL(found("k", count, 1, 1000), count); /* no policy: nothing goes by itself */
     thin_out("k", count, 8);
     wait_for_populated(LIMIT / 2 - 4 * MIB); /* the directory and limbo count, too */
-    struct store_stats stats = stats_now();
+    struct store_stats stats = fixture_stats(store);
     CU_ASSERT(stats.memory.populated_bytes + stats.memory.meta_bytes + stats.fixed_bytes <= LIMIT / 2);
     CU_ASSERT(resident_bytes() - empty <= LIMIT / 2 + SHADOW_BYTES);
     CU_ASSERT_EQUAL(found("k", count, 8, 1000), (count + 7) / 8);
@@ -322,7 +314,7 @@ the_sums_are_exact_and_agree_with_what_is_resident(void)
 {
     open_two(LIMIT);
     uint64_t empty = resident_bytes(), random = 7;
-    struct store_stats start = stats_now();
+    struct store_stats start = fixture_stats(store);
     static uint8_t value[20000];
     char text[32];
     for (uint32_t i = 0; i < 100000; i++) {
@@ -341,14 +333,14 @@ the_sums_are_exact_and_agree_with_what_is_resident(void)
             fixture_turn(i % 64 == 0 ? a : b);
         }
         if (i % 5000 == 0) { /* also in between, with everything under way */
-            struct store_stats stats = stats_now();
+            struct store_stats stats = fixture_stats(store);
             CU_ASSERT_EQUAL(stats.memory.used_bytes, stats.record_bytes + stats.ghost_bytes + stats.index_bytes -
                                                          store->index.fixed_bytes + stats.limbo_bytes);
             CU_ASSERT_EQUAL(stats.memory.used_bytes + stats.memory.slack_bytes + stats.memory.free_page_bytes,
                             stats.memory.populated_bytes);
         }
     }
-    struct store_stats stats = stats_now();
+    struct store_stats stats = fixture_stats(store);
     uint64_t grown =
         stats.memory.populated_bytes - start.memory.populated_bytes + stats.memory.meta_bytes - start.memory.meta_bytes;
     uint64_t seen = resident_bytes() - empty;

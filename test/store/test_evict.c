@@ -22,14 +22,6 @@ open_two(enum store_policy policy)
     b = fixture_join(store, 1);
 }
 
-static struct store_stats
-stats_now(void)
-{
-    struct store_stats stats;
-    store_stats(store, &stats);
-    return stats;
-}
-
 static void
 shut(void)
 {
@@ -113,7 +105,7 @@ without_a_policy_nothing_goes_and_writes_are_refused(void)
     }
     CU_ASSERT(stored > 15000);
     CU_ASSERT_EQUAL(count_present("k", 0, stored), stored);
-    CU_ASSERT_EQUAL(stats_now().evicted_keys, 0);
+    CU_ASSERT_EQUAL(fixture_stats(store).evicted_keys, 0);
     shut();
 }
 
@@ -127,7 +119,7 @@ volatile_policies_refuse_when_no_key_expires(void)
             stored++;
         }
         CU_ASSERT_EQUAL(count_present("k", 0, stored), stored);
-        CU_ASSERT_EQUAL(stats_now().evicted_keys, 0);
+        CU_ASSERT_EQUAL(fixture_stats(store).evicted_keys, 0);
         shut();
     }
 }
@@ -145,11 +137,11 @@ every_policy_takes_four_times_the_memory_without_refusing_and_stays_below_the_li
             for (uint32_t n = 0; n < count; n++) {
                 refused += put("k", n, sizes[i], a->now_ms + FUTURE + n) != STORE_OK;
                 if (n % 1024 == 0) {
-                    struct store_stats stats = stats_now();
+                    struct store_stats stats = fixture_stats(store);
                     most = MAX(most, stats.memory.populated_bytes + stats.memory.meta_bytes + stats.fixed_bytes);
                 }
             }
-            struct store_stats stats = stats_now();
+            struct store_stats stats = fixture_stats(store);
             CU_ASSERT_EQUAL(refused, 0);
             CU_ASSERT(most <= LIMIT);
             CU_ASSERT(stats.evicted_keys > count / 20);
@@ -168,7 +160,7 @@ volatile_policies_leave_keys_without_an_expiry(void)
         CU_ASSERT_EQUAL(put_all("stays", 5000, 1000, RECORD_NO_EXPIRY), 0);
         CU_ASSERT_EQUAL(put_all("goes", 60000, 1000, a->now_ms + FUTURE), 0);
         CU_ASSERT_EQUAL(count_present("stays", 0, 5000), 5000);
-        CU_ASSERT(stats_now().evicted_keys > 30000);
+        CU_ASSERT(fixture_stats(store).evicted_keys > 30000);
         shut();
     }
 }
@@ -219,7 +211,7 @@ dead_keys_go_before_any_other_and_count_as_expired(void)
         store_quiesce(a);
         store_quiesce(b);
     }
-    struct store_stats stats = stats_now();
+    struct store_stats stats = fixture_stats(store);
     CU_ASSERT(stats.expired_keys > stats.evicted_keys);
     CU_ASSERT(stats.expired_keys + stats.evicted_keys > 1500);
     CU_ASSERT_EQUAL(stats.keys, 10000 - stats.expired_keys - stats.evicted_keys);
@@ -233,7 +225,7 @@ two_members_take_shares_of_one_need(void)
 {
     open_two(STORE_ALLKEYS_RANDOM);
     put_all("k", 20000, 1000, RECORD_NO_EXPIRY);
-    uint64_t keys = store_keys(store), record = stats_now().record_bytes / keys;
+    uint64_t keys = store_keys(store), record = fixture_stats(store).record_bytes / keys;
     store_relaxed(&store->evict.wanted, (int64_t)MIB);
     for (uint32_t i = 0; i < 100; i++) {
         evict_step(a);
@@ -252,12 +244,12 @@ what_is_in_limbo_counts_as_free(void)
     put_all("k", 60000, 1000, RECORD_NO_EXPIRY);
     turn();
     store_set_limit(store, LIMIT - 2 * MIB);
-    uint64_t before = stats_now().evicted_keys;
+    uint64_t before = fixture_stats(store).evicted_keys;
     for (uint32_t i = 0; i < 200; i++) { /* b reports nothing: nothing is freed */
         fixture_turn(a);
         store_manage(store);
     }
-    struct store_stats stats = stats_now();
+    struct store_stats stats = fixture_stats(store);
     uint64_t gone = (stats.evicted_keys - before) * 1040;
     CU_ASSERT(stats.limbo_bytes >= gone);
     CU_ASSERT(gone >= MIB && gone <= 3 * MIB);
@@ -272,12 +264,12 @@ eviction_begins_below_the_limit_and_ends_soon_after(void)
     for (uint32_t i = 0; i < 100000; i++) {
         CU_ASSERT_EQUAL(put("k", i, 1000, RECORD_NO_EXPIRY), STORE_OK);
         if (i > 50000) {
-            struct store_stats stats = stats_now();
+            struct store_stats stats = fixture_stats(store);
             least = MIN(least, stats.memory.used_bytes - stats.limbo_bytes);
             most = MAX(most, stats.memory.used_bytes);
         }
     }
-    uint64_t cap = stats_now().memory.limit_bytes - stats_now().memory.kept_bytes;
+    uint64_t cap = fixture_stats(store).memory.limit_bytes - fixture_stats(store).memory.kept_bytes;
     CU_ASSERT(most <= cap);
     CU_ASSERT(least >= cap / 100 * 85);
     shut();
@@ -308,8 +300,8 @@ every_evicted_key_is_published_as_removed(void)
     a = fixture_join(store, 0);
     b = fixture_join(store, 1);
     put_all("k", 60000, 1000, RECORD_NO_EXPIRY);
-    CU_ASSERT(stats_now().evicted_keys > 20000);
-    CU_ASSERT_EQUAL(seen.removed, stats_now().evicted_keys);
+    CU_ASSERT(fixture_stats(store).evicted_keys > 20000);
+    CU_ASSERT_EQUAL(seen.removed, fixture_stats(store).evicted_keys);
     CU_ASSERT(seen.order);
     shut();
 }
@@ -327,7 +319,7 @@ monotonic_ms(void)
 static bool
 is_below(uint64_t limit)
 {
-    struct store_stats stats = stats_now();
+    struct store_stats stats = fixture_stats(store);
     return stats.memory.populated_bytes + stats.memory.meta_bytes + stats.fixed_bytes <= limit;
 }
 
@@ -348,14 +340,14 @@ a_lowered_limit_is_reached_and_pages_go_back_to_the_system(void)
         }
     }
     CU_ASSERT(is_below(LIMIT / 2));
-    CU_ASSERT(stats_now().keys > 1000);
+    CU_ASSERT(fixture_stats(store).keys > 1000);
     CU_ASSERT_EQUAL(put_all("after", 1000, 1000, RECORD_NO_EXPIRY), 0);
     store_set_policy(store, STORE_NOEVICTION);
     turn();
-    uint64_t before = stats_now().evicted_keys;
+    uint64_t before = fixture_stats(store).evicted_keys;
     uint32_t refused = put_all("refused", 20000, 1000, RECORD_NO_EXPIRY);
     CU_ASSERT(refused > 5000);
-    CU_ASSERT_EQUAL(stats_now().evicted_keys, before);
+    CU_ASSERT_EQUAL(fixture_stats(store).evicted_keys, before);
     shut();
 }
 

@@ -26,14 +26,6 @@ shut(void)
     store_close(store);
 }
 
-static struct store_stats
-stats_now(void)
-{
-    struct store_stats stats;
-    store_stats(store, &stats);
-    return stats;
-}
-
 static void
 set_time(int64_t now_ms)
 {
@@ -106,9 +98,9 @@ a_dead_key_is_absent_to_every_command_and_never_comes_back(void)
     CU_ASSERT_EQUAL(fixture_incr(b, key, &value), STORE_OK);
     CU_ASSERT_EQUAL(value, 1); /* not 10 */
     CU_ASSERT_EQUAL(record_expires_at_ms(fixture_get(b, key)), RECORD_NO_EXPIRY);
-    CU_ASSERT_EQUAL(stats_now().expired_keys, 1);
-    CU_ASSERT_EQUAL(stats_now().keys, 1);
-    CU_ASSERT_EQUAL(stats_now().keys_with_expiry, 0);
+    CU_ASSERT_EQUAL(fixture_stats(store).expired_keys, 1);
+    CU_ASSERT_EQUAL(fixture_stats(store).keys, 1);
+    CU_ASSERT_EQUAL(fixture_stats(store).keys_with_expiry, 0);
     shut();
 }
 
@@ -146,7 +138,7 @@ reads_remove_nothing_and_the_sweep_does(void)
         fixture_turn(b);
     }
     CU_ASSERT_EQUAL(store_keys(store), 0);
-    CU_ASSERT_EQUAL(stats_now().expired_keys, 1000);
+    CU_ASSERT_EQUAL(fixture_stats(store).expired_keys, 1000);
     shut();
 }
 
@@ -193,16 +185,16 @@ few_dead_keys_among_many_cost_a_share_of_each_millisecond_only(void)
     for (uint32_t i = 0; i < 2000; i++) { /* turns of one millisecond */
         fixture_turn(a);
     }
-    uint64_t gone = stats_now().expired_keys;
+    uint64_t gone = fixture_stats(store).expired_keys;
     CU_ASSERT(gone < 100 && !a->sweep.hungry);
-    for (uint32_t ms = 0; ms < 3000 && stats_now().expired_keys < MANY / 100; ms++) {
+    for (uint32_t ms = 0; ms < 3000 && fixture_stats(store).expired_keys < MANY / 100; ms++) {
         set_time(a->now_ms + 1);
         for (uint32_t i = 0; i < 20; i++) {
             fixture_turn(a);
             fixture_turn(b);
         }
     }
-    CU_ASSERT_EQUAL(stats_now().expired_keys, MANY / 100);
+    CU_ASSERT_EQUAL(fixture_stats(store).expired_keys, MANY / 100);
     CU_ASSERT_EQUAL(store_keys(store), MANY - MANY / 100);
     shut();
 }

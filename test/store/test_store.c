@@ -33,14 +33,6 @@ turns(uint32_t count)
     }
 }
 
-static struct store_stats
-stats_now(void)
-{
-    struct store_stats stats;
-    store_stats(store, &stats);
-    return stats;
-}
-
 static bool
 holds(struct slice key, struct slice value)
 {
@@ -105,8 +97,8 @@ a_missing_key_is_null_and_counted(void)
     CU_ASSERT_FALSE(was_there);
     CU_ASSERT_EQUAL(fixture_put(a, SLICE_LITERAL("k"), SLICE_LITERAL("v")), STORE_OK);
     CU_ASSERT(holds(SLICE_LITERAL("k"), SLICE_LITERAL("v")));
-    CU_ASSERT_EQUAL(stats_now().hits, 1);
-    CU_ASSERT_EQUAL(stats_now().misses, 1);
+    CU_ASSERT_EQUAL(fixture_stats(store).hits, 1);
+    CU_ASSERT_EQUAL(fixture_stats(store).misses, 1);
     shut();
 }
 
@@ -196,13 +188,13 @@ a_change_that_loses_runs_again_on_what_is_there_and_loses_no_memory(void)
     struct slice key = SLICE_LITERAL("k");
     struct moody moody = { .rival = b };
     fixture_put(a, key, SLICE_LITERAL("first"));
-    uint64_t retries = stats_now().update_retries;
+    uint64_t retries = fixture_stats(store).update_retries;
     CU_ASSERT_EQUAL(store_update(a, key, store_hash(store, key), moody_change, &moody), STORE_OK);
     CU_ASSERT_EQUAL(moody.runs, 4);
     CU_ASSERT(holds(key, SLICE_LITERAL("xxx")));
-    CU_ASSERT_EQUAL(stats_now().update_retries - retries, 3);
+    CU_ASSERT_EQUAL(fixture_stats(store).update_retries - retries, 3);
     turns(100);
-    struct store_stats stats = stats_now();
+    struct store_stats stats = fixture_stats(store);
     CU_ASSERT_EQUAL(stats.memory.used_bytes, stats.record_bytes + stats.index_bytes - store->index.fixed_bytes);
     CU_ASSERT_EQUAL(stats.memory.used_bytes, audit_store(store).bytes);
     CU_ASSERT_EQUAL(stats.keys, 1);
@@ -226,7 +218,7 @@ what_memory_holds_is_told_apart(void)
               STORE_OK);
     }
     turns(100);
-    struct store_stats stats = stats_now();
+    struct store_stats stats = fixture_stats(store);
     CU_ASSERT_EQUAL(stats.keys, KEYS - REMOVED);
     CU_ASSERT_EQUAL(stats.record_bytes, (KEYS - REMOVED) * memory_class_bytes(RECORD_HEADER_BYTES + 7 + 32));
     CU_ASSERT(stats.ghosts > 0 && stats.ghosts <= REMOVED); /* a rebuild leaves them behind */
@@ -242,8 +234,8 @@ what_memory_holds_is_told_apart(void)
         CHECK(fixture_put(a, key, SLICE_LITERAL("thirty-two bytes make up a value")) == STORE_OK);
     }
     turns(100);
-    CU_ASSERT(stats_now().ghosts == 0 && stats_now().ghost_bytes == 0);
-    CU_ASSERT_EQUAL(stats_now().record_bytes, KEYS * memory_class_bytes(RECORD_HEADER_BYTES + 7 + 32));
+    CU_ASSERT(fixture_stats(store).ghosts == 0 && fixture_stats(store).ghost_bytes == 0);
+    CU_ASSERT_EQUAL(fixture_stats(store).record_bytes, KEYS * memory_class_bytes(RECORD_HEADER_BYTES + 7 + 32));
     shut();
 }
 
@@ -276,7 +268,7 @@ an_expired_key_is_gone_at_once_and_swept_later(void)
     fixture_put(a, SLICE_LITERAL("stays"), key);
     store_set_time(a, NOW + 10);
     CU_ASSERT_PTR_NOT_NULL(fixture_get(a, key)); /* Redis: at that very millisecond it still lives */
-    CU_ASSERT_EQUAL(stats_now().keys_with_expiry, 1);
+    CU_ASSERT_EQUAL(fixture_stats(store).keys_with_expiry, 1);
     store_set_time(a, NOW + 11);
     store_set_time(b, NOW + 11);
     CU_ASSERT_PTR_NULL(fixture_get(a, key));
@@ -285,8 +277,8 @@ an_expired_key_is_gone_at_once_and_swept_later(void)
     store_manage(store);
     turns(100);
     CU_ASSERT_EQUAL(store_keys(store), 1);
-    CU_ASSERT_EQUAL(stats_now().expired_keys, 1);
-    CU_ASSERT_EQUAL(stats_now().keys_with_expiry, 0);
+    CU_ASSERT_EQUAL(fixture_stats(store).expired_keys, 1);
+    CU_ASSERT_EQUAL(fixture_stats(store).keys_with_expiry, 0);
     CU_ASSERT(holds(SLICE_LITERAL("stays"), key));
     shut();
 }
@@ -303,9 +295,9 @@ a_write_sees_an_expired_key_as_absent_and_counts_it(void)
     struct fixture_set set = { .key = key, .value = key, .expires_at_ms = RECORD_NO_EXPIRY };
     store_update(a, key, store_hash(store, key), fixture_set_change, &set);
     CU_ASSERT_FALSE(set.was_there);
-    CU_ASSERT_EQUAL(stats_now().keys, 1);
-    CU_ASSERT_EQUAL(stats_now().keys_with_expiry, 0);
-    CU_ASSERT_EQUAL(stats_now().expired_keys, 1);
+    CU_ASSERT_EQUAL(fixture_stats(store).keys, 1);
+    CU_ASSERT_EQUAL(fixture_stats(store).keys_with_expiry, 0);
+    CU_ASSERT_EQUAL(fixture_stats(store).expired_keys, 1);
     shut();
 }
 
@@ -380,7 +372,7 @@ an_absent_key_that_came_and_went_without_a_trace_shows_in_its_view(void)
         CU_ASSERT_NOT_EQUAL(version(key), before);
         turns(5);
     }
-    CU_ASSERT(stats_now().rebuilds > 0);
+    CU_ASSERT(fixture_stats(store).rebuilds > 0);
     shut();
 }
 
@@ -400,20 +392,20 @@ a_flush_empties_the_store_at_once_and_frees_memory_in_steps(void)
         }
     }
     CU_ASSERT_EQUAL(store_keys(store), 20000);
-    CU_ASSERT_EQUAL(stats_now().keys_with_expiry, 4000);
-    uint64_t used = stats_now().memory.used_bytes;
+    CU_ASSERT_EQUAL(fixture_stats(store).keys_with_expiry, 4000);
+    uint64_t used = fixture_stats(store).memory.used_bytes;
     CU_ASSERT_EQUAL(store_flush(a), STORE_OK);
     CU_ASSERT_EQUAL(store_keys(store), 0);
-    CU_ASSERT_EQUAL(stats_now().keys_with_expiry, 0);
+    CU_ASSERT_EQUAL(fixture_stats(store).keys_with_expiry, 0);
     CU_ASSERT_PTR_NULL(fixture_get(b, SLICE_LITERAL("key:7")));
     CU_ASSERT_EQUAL(fixture_put(b, SLICE_LITERAL("key:7"), SLICE_LITERAL("new")), STORE_OK);
     CU_ASSERT_EQUAL(store_keys(store), 1);
     turns(20000);
-    CU_ASSERT(stats_now().memory.used_bytes < used / 4);
+    CU_ASSERT(fixture_stats(store).memory.used_bytes < used / 4);
     CU_ASSERT(holds(SLICE_LITERAL("key:7"), SLICE_LITERAL("new")));
     CU_ASSERT_EQUAL(audit_store(store).records, 1);
-    CU_ASSERT_EQUAL(stats_now().expired_keys, 0); /* flushed is not expired */
-    CU_ASSERT_EQUAL(stats_now().flushes, 1);
+    CU_ASSERT_EQUAL(fixture_stats(store).expired_keys, 0); /* flushed is not expired */
+    CU_ASSERT_EQUAL(fixture_stats(store).flushes, 1);
     shut();
 }
 
@@ -461,8 +453,8 @@ at_the_limit_writes_are_told_reads_work_and_what_shrinks_still_works(void)
         turns(1);
     }
     CU_ASSERT(stored > 5000);
-    CU_ASSERT(stats_now().memory.populated_bytes <= 32 * MIB);
-    CU_ASSERT_EQUAL(stats_now().oom_refusals, 1);
+    CU_ASSERT(fixture_stats(store).memory.populated_bytes <= 32 * MIB);
+    CU_ASSERT_EQUAL(fixture_stats(store).oom_refusals, 1);
     CU_ASSERT_PTR_NOT_NULL(fixture_get(b, SLICE_LITERAL("key:0")));
     for (uint32_t i = 0; i < stored; i++) {
         char text[32];
