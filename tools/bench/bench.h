@@ -95,6 +95,7 @@ void bench_label(const struct bench_connection *connection, char label[BENCH_LAB
 /* A label is a cell of a table and part of a file's name: 1 to 80 letters, digits and . _ + : ; @ = -, the first one a
  * letter or a digit. */
 bool bench_label_is_good(const char *text);
+
 /* Another server that is measured beside ours. */
 struct bench_peer {
     struct client_options client;
