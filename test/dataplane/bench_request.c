@@ -5,6 +5,7 @@
  * figure is what recording its times adds to a request.
  * Under callgrind the instructions of bench_turns() divided by the requests are the regression gate's figure. */
 #include "dataplane/dataplane.h"
+#include "test/dataplane/port_of_memory.h"
 #include <pthread.h>
 #include <time.h>
 
@@ -59,30 +60,14 @@ bench_session_close(struct port *port, struct session *session)
 {
 }
 
-static void
-bench_tick(struct port *port)
-{
-}
-
-static int
-bench_wait_fd(struct port *port)
-{
-    return -1;
-}
-
-static void
-bench_close(struct port *port)
-{
-}
-
 static const struct port_ops bench_ops = {
     .poll = bench_poll,
     .flush = bench_flush,
     .settle = bench_settle,
     .session_close = bench_session_close,
-    .tick = bench_tick,
-    .wait_fd = bench_wait_fd,
-    .close = bench_close,
+    .tick = port_nothing_to_do,
+    .wait_fd = port_no_wait_fd,
+    .close = port_nothing_to_do,
 };
 
 /* An operation, what creates the keys that it finds, and its request but for the 12 digits of the key. */

@@ -1,4 +1,5 @@
 #include "test/dataplane/full_memory_rig.h"
+#include "test/dataplane/port_of_memory.h"
 #include <CUnit/CUnit.h>
 
 struct dataplane *dataplane;
@@ -51,12 +52,6 @@ client_of(const struct session *session)
 }
 
 static uint32_t
-rig_poll(struct port *base)
-{
-    return 0;
-}
-
-static uint32_t
 rig_flush(struct port *base)
 {
     for (struct session *session = base->dirty, *next; session != NULL; session = next) {
@@ -87,25 +82,14 @@ rig_session_close(struct port *base, struct session *session)
     free(session);
 }
 
-static void
-rig_tick(struct port *base)
-{
-}
-
-static int
-rig_wait_fd(struct port *base)
-{
-    return -1;
-}
-
 static const struct port_ops rig_ops = {
-    .poll = rig_poll,
+    .poll = port_nothing_comes,
     .flush = rig_flush,
     .settle = rig_settle,
     .session_close = rig_session_close,
-    .tick = rig_tick,
-    .wait_fd = rig_wait_fd,
-    .close = rig_tick,
+    .tick = port_nothing_to_do,
+    .wait_fd = port_no_wait_fd,
+    .close = port_nothing_to_do,
 };
 
 void

@@ -1,6 +1,7 @@
 /* test_session.c - one lcore turned by hand, a port in memory: what goes in and what comes out of a session. */
 #include "dataplane/dataplane.h"
 #include "dataplane/later.h"
+#include "test/dataplane/port_of_memory.h"
 #include "test/store/refuse_memory.h"
 #include <CUnit/Basic.h>
 
@@ -23,12 +24,6 @@ static struct lcore *lcore;
 static struct rig_port rig;
 static char out[OUT_BYTES];
 static size_t out_bytes;
-
-static uint32_t
-rig_poll(struct port *port)
-{
-    return 0;
-}
 
 static uint32_t
 rig_flush(struct port *port)
@@ -59,25 +54,14 @@ rig_session_close(struct port *port, struct session *session)
     free(session);
 }
 
-static void
-rig_tick(struct port *port)
-{
-}
-
-static int
-rig_wait_fd(struct port *port)
-{
-    return -1;
-}
-
 static const struct port_ops rig_ops = {
-    .poll = rig_poll,
+    .poll = port_nothing_comes,
     .flush = rig_flush,
     .settle = rig_settle,
     .session_close = rig_session_close,
-    .tick = rig_tick,
-    .wait_fd = rig_wait_fd,
-    .close = rig_tick,
+    .tick = port_nothing_to_do,
+    .wait_fd = port_no_wait_fd,
+    .close = port_nothing_to_do,
 };
 
 static void
