@@ -82,7 +82,8 @@ typedef enum store_change (*store_change_fn)(void *context, struct store_member 
 
 enum store_status {
     STORE_OK,        /* the last run's answer took effect, or it was STORE_KEEP */
-    STORE_TRY_LATER, /* no populated page or limbo too full: nothing happened; park the session for a turn */
+    STORE_TRY_LATER, /* no populated page, limbo too full, or a rebuild waits for either: nothing happened; park the
+                      * session for a turn */
     STORE_OOM,       /* memory.limit: nothing happened */
 };
 
