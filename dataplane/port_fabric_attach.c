@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <sodium.h>
 
+#define ATTACH_WAIT_MS 5000 /* for a populated page, which takes the management core milliseconds */
+
 static struct fabric_port *
 first_fabric_port(struct lcore *lcore)
 {
@@ -101,21 +103,17 @@ wire_read(struct slice text, enum wire *wire)
     return true;
 }
 
-/* A session in a free seat; NULL: limits.clients, or no memory. */
-static struct fabric_session *
-session_sit(struct fabric_port *port, const struct later *later, struct fabric_peer *peer, enum wire wire)
+/* The session sits down in a free seat. False: limits.clients. */
+static bool
+session_sit(struct fabric_port *port, const struct later *later, struct fabric_session *fabric,
+            struct fabric_peer *peer, enum wire wire)
 {
     struct lcore *lcore = port->port.lcore;
-    struct fabric_session *fabric = memory_take(lcore->memory, sizeof(*fabric));
-
-    if (fabric == NULL) {
-        return NULL;
-    }
-    memset(fabric, 0, sizeof(*fabric));
     struct session *session = &fabric->session;
+
+    memset(fabric, 0, sizeof(*fabric));
     if (!session_open(session, lcore, &port->port)) {
-        memory_give(lcore->memory, fabric, sizeof(*fabric));
-        return NULL;
+        return false;
     }
     session->user = later->user;
     session->flags |= lcore->settings->user_count > 0 ? SESSION_AUTHENTICATED : 0;
@@ -134,7 +132,7 @@ session_sit(struct fabric_port *port, const struct later *later, struct fabric_p
     store_relaxed(&port->seats_used, load_relaxed(&port->seats_used) + 1);
     counter_add(&lcore->counters->fabric_attaches, 1);
     counter_add(&lcore->counters->sessions_fabric, 1);
-    return fabric;
+    return true;
 }
 
 /* All seats are taken: the session that has been lost longest makes room. Its seat is free next turn, if no send to its
@@ -175,6 +173,43 @@ ask_again(struct lcore *lcore, struct later *later)
     first->asks = later;
 }
 
+/* No memory for a session: told at the limit; a page that is still being populated is waited for, behind the other
+ * questions, which may give some back. */
+static void
+wait_for_memory(struct lcore *lcore, struct later *later)
+{
+    bool at_limit = memory_refusal(lcore->memory) == MEMORY_AT_LIMIT;
+
+    later->b = later->b != 0 ? later->b : (uint64_t)lcore->now_ms;
+    bool too_long = lcore->now_ms - (int64_t)later->b > ATTACH_WAIT_MS;
+    if (at_limit || too_long || load_relaxed(&later->cancelled)) {
+        fabric_answer_error(lcore, later, at_limit ? ERROR_OOM : ERROR_BUSY);
+        return;
+    }
+    port_fabric_later(lcore, later);
+}
+
+/* The peer's address goes into the AV, and it gets a seat. False: `later` is answered, nothing is kept. */
+static bool
+session_attach(struct fabric_port *port, struct later *later, struct fabric_session *fabric, struct slice address,
+               enum wire wire)
+{
+    struct lcore *lcore = port->port.lcore;
+    struct fabric_peer *peer = NULL;
+
+    int rc = fabric_peer_take(port, address, &peer);
+    if (rc != 0) {
+        answer_insert_error(lcore, later, rc);
+        return false;
+    }
+    if (!session_sit(port, later, fabric, peer, wire)) {
+        fabric_peer_release(port, peer);
+        fabric_answer_error(lcore, later, "ERR max number of clients reached");
+        return false;
+    }
+    return true;
+}
+
 /* FABRIC ATTACH port address wire [CREDIT frames] [FRAME bytes] */
 static void
 serve_attach(struct fabric_port *port, struct later *later)
@@ -182,7 +217,6 @@ serve_attach(struct fabric_port *port, struct later *later)
     struct lcore *lcore = port->port.lcore;
     struct attach_options options = { .credit = 1, .frame_bytes = port->info.frame_bytes };
     uint8_t bytes[ENDPOINT_ADDRESS_BYTES];
-    struct fabric_peer *peer = NULL;
     struct slice address;
     enum wire wire;
 
@@ -209,15 +243,13 @@ serve_attach(struct fabric_port *port, struct later *later)
                             "ERR no receive slots are left on this fabric port: all its sessions are taken");
         return;
     }
-    int rc = fabric_peer_take(port, address, &peer);
-    if (rc != 0) {
-        answer_insert_error(lcore, later, rc);
+    struct fabric_session *fabric = memory_take(lcore->memory, sizeof(*fabric));
+    if (fabric == NULL) {
+        wait_for_memory(lcore, later);
         return;
     }
-    struct fabric_session *fabric = session_sit(port, later, peer, wire);
-    if (fabric == NULL) {
-        fabric_peer_release(port, peer);
-        fabric_answer_error(lcore, later, "ERR max number of clients reached");
+    if (!session_attach(port, later, fabric, address, wire)) {
+        memory_give(lcore->memory, fabric, sizeof(*fabric));
         return;
     }
     struct frame_config config = session_config(port, &options);

@@ -4,8 +4,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define ASK_TURNS    200
-#define MANAGE_TURNS 64 /* the management core's work, every so many turns */
+#define ASK_TURNS    20000 /* 10 s: longer than any answer may take */
+#define MANAGE_TURNS 64    /* the management core's work, every so many turns */
 
 /* ---- clock ---- */
 

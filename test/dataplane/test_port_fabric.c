@@ -1,6 +1,7 @@
 /* test_port_fabric.c - FABRIC commands, sessions, strangers on the fabric port. */
 #include "codec/sbe.h"
 #include "test/dataplane/port_fabric_test.h"
+#include "test/store/refuse_memory.h"
 
 /* ---- FABRIC commands ---- */
 
@@ -122,6 +123,37 @@ a_session_speaks_the_wire_it_was_attached_for(void)
         fabric_end_close(&end);
         rig_turns(&rig, 4);
         CU_ASSERT_EQUAL(port_fabric_sessions(rig.port), 0);
+    }
+    close_port();
+}
+
+/* Pages are populated by the management core: between two of its looks there may be none. */
+static void
+an_attach_waits_for_a_page_and_is_told_when_there_is_none(void)
+{
+    static const struct {
+        uint64_t refused; /* takes: the question's own, then one a turn */
+        enum memory_refusal why;
+        const char *says; /* NULL: attached */
+    } rows[] = { { 1, MEMORY_NO_PAGE, NULL },
+                 { 100, MEMORY_NO_PAGE, NULL },
+                 { UINT64_MAX / 2, MEMORY_NO_PAGE, "-BUSY " },
+                 { UINT64_MAX / 2, MEMORY_AT_LIMIT, "-OOM " } };
+
+    open_port(calm());
+    for (size_t i = 0; i < ARRAY_COUNT(rows); i++) {
+        struct fabric_end end;
+        rig_end_open(&rig, &end, ENDPOINT_SEND_AUTO);
+        refuse_memory(1, rows[i].refused, rows[i].why);
+        bool attached = rig_attach(&rig, &end, "resp2");
+        CU_ASSERT_EQUAL(attached, rows[i].says == NULL);
+        CU_ASSERT(attached || strncmp(rig.reply, rows[i].says, strlen(rows[i].says)) == 0);
+        CU_ASSERT(load_relaxed(&refusals.refused) > 0);
+        refuse_memory(0, 0, MEMORY_NO_PAGE);
+        CU_ASSERT_EQUAL(port_fabric_sessions(rig.port), attached);
+        CU_ASSERT(!attached || exchange(&end, "*1\r\n$4\r\nPING\r\n", "+PONG\r\n"));
+        fabric_end_close(&end);
+        rig_turns(&rig, 4);
     }
     close_port();
 }
@@ -495,6 +527,7 @@ main(void)
     CU_ADD_TEST(suite, an_address_may_be_written_in_hex);
     CU_ADD_TEST(suite, sizes_that_do_not_divide_are_refused_at_boot);
     CU_ADD_TEST(suite, a_session_speaks_the_wire_it_was_attached_for);
+    CU_ADD_TEST(suite, an_attach_waits_for_a_page_and_is_told_when_there_is_none);
     CU_ADD_TEST(suite, an_sbe_stream_begins_with_its_magic_here_too);
     CU_ADD_TEST(suite, small_frames_are_decoded_in_one_burst);
     CU_ADD_TEST(suite, a_credit_set_live_holds_for_new_sessions_and_reaches_old_ones);

@@ -70,11 +70,13 @@ class Killed(unittest.TestCase):
 
     def kill(self, client, pause_s=0.0):
         """Once it works, which it says; how far it is then is chance."""
-        self.assertEqual(client.stdout.readline(), "working\n", client.poll() is not None and client.stderr.read())
+        line = client.stdout.readline()
         time.sleep(pause_s)
-        self.assertIsNone(client.poll(), client.poll() is not None and client.stderr.read())
+        lives = client.poll() is None
         client.kill()
-        client.communicate()
+        _, errors = client.communicate()
+        if line != "working\n" or not lives:
+            self.fail(f"{client.args[1:]}: said {line!r}, then ended by itself with {client.returncode}: {errors.strip()}")
 
     def kill_many(self, transport, seed):
         """Starting takes longest: some start while others are killed."""
