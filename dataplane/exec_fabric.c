@@ -34,7 +34,7 @@ answer_port(struct exec *exec, uint32_t index)
         used += port_fabric_sessions(dataplane->lcores[i]->ports[index]);
         room += port_fabric_sessions_max(dataplane->lcores[i]->ports[index]);
     }
-    reply_map(exec->reply, 6);
+    reply_map(exec->reply, 7);
     reply_bulk_text(exec->reply, "name");
     reply_bulk_text(exec->reply, port_fabric_settings(port)->name);
     reply_bulk_text(exec->reply, "provider");
@@ -44,6 +44,8 @@ answer_port(struct exec *exec, uint32_t index)
     answer_count(exec->reply, "frame_bytes", port->info.frame_bytes);
     answer_count(exec->reply, "sessions", used);
     answer_count(exec->reply, "sessions_max", room);
+    reply_bulk_text(exec->reply, "address");
+    reply_bulk(exec->reply, port_fabric_address(port));
 }
 
 static enum exec_result
@@ -122,7 +124,7 @@ fabric_help(struct exec *exec)
     static const char *const lines[] = {
         "FABRIC <subcommand> [<arg> ...]. Subcommands are:",
         "PORTS",
-        "    The fabric ports: name, provider, send policy, frame size, sessions and their limit.",
+        "    The fabric ports: name, provider, send policy, frame size, sessions and their limit, address.",
         "ATTACH <port or provider> <address> resp2|resp3|sbe [CREDIT <frames>] [FRAME <bytes>]",
         "    Open a session for the peer at an address: fi_getname() bytes, raw or as 0x and hex digits.",
         "RESUME <session> <secret> <address> <taken> [CREDIT <frames>] [FRAME <bytes>]",

@@ -465,6 +465,13 @@ port_fabric_sessions(const struct port *port)
     return load_relaxed(&fabric_port_of(port)->seats_used);
 }
 
+struct slice
+port_fabric_address(const struct port *port)
+{
+    const struct endpoint_info *info = &fabric_port_of(port)->info;
+    return slice_of(info->address, info->address_bytes);
+}
+
 uint32_t
 port_fabric_sessions_max(const struct port *port)
 {

@@ -33,6 +33,8 @@ void port_fabric_later(struct lcore *lcore, struct later *later);
 struct port *port_fabric_find(const struct lcore *lcore, struct slice name);
 /* NULL when `port` is of another kind. Constant since boot. */
 const struct port_settings *port_fabric_settings(const struct port *port);
+/* Where its endpoint is: fi_getname() bytes. Constant since boot. */
+struct slice port_fabric_address(const struct port *port);
 /* Sessions now, and how many there may be: a hint, because the owner goes on. */
 uint32_t port_fabric_sessions(const struct port *port);
 uint32_t port_fabric_sessions_max(const struct port *port);

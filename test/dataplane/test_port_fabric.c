@@ -75,6 +75,12 @@ an_address_may_be_written_in_hex(void)
     CU_ASSERT_TRUE(begins(ask("PORTS", NULL, NULL, NULL, NULL, NULL), "*1\r\n"));
     CU_ASSERT_PTR_NOT_NULL(strstr(rig.reply, "sessions\r\n:1\r\n"));
     CU_ASSERT_PTR_NOT_NULL(strstr(rig.reply, "sessions_max\r\n:8\r\n"));
+    const struct endpoint_info *info = &rig_port(&rig)->info;
+    const char *address = strstr(rig.reply, "address\r\n$");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(address);
+    CU_ASSERT_EQUAL(strtoul(address + 10, NULL, 10), info->address_bytes);
+    CU_ASSERT_PTR_NOT_NULL(
+        memmem(address, (size_t)(rig.reply + rig.reply_bytes - address), info->address, info->address_bytes));
     close_port();
 }
 

@@ -13,9 +13,9 @@ import server
 READ_S = 90  # for one line of a client on a busy machine
 
 
-def port(provider, **more):
+def port(provider, node="127.0.0.1", **more):
     """One entry of the list `ports`."""
-    node = "" if provider == "shm" else 'node = "127.0.0.1"; '
+    node = "" if provider == "shm" else f'node = "{node}"; '
     rest = "".join(f'{name} = "{value}"; ' if isinstance(value, str) else f"{name} = {value}; " for name, value in more.items())
     return f'{{ type = "fabric"; provider = "{provider}"; {node}{rest}}}'
 

@@ -4,8 +4,12 @@
 #include "tools/client/fabric_end.h"
 #include "tools/client/transport.h"
 #include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
 #include <sched.h>
+#include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #define RETRY_MS 20 /* between two control connections that failed */
 
@@ -13,6 +17,7 @@ struct transport_fabric {
     struct transport base;
     struct client_options control; /* the same server, without fabric, on RESP2 */
     struct endpoint_config config;
+    char node[NI_MAXHOST]; /* config's, when none was asked for */
     enum client_wire wire;
     struct fabric_end end;
     bool fresh; /* nothing was received since the last resume */
@@ -123,33 +128,112 @@ read_attachment(const struct client_reply *reply, struct fabric_attachment *out)
     return seen == ALL_FIELDS;
 }
 
-/* Ask over a connection of its own. 0 with *attachment; -ESTALE: the session is lost; -ECONNREFUSED: nobody there;
- * -EPROTO: refused. `why` says it. */
+/* 0 with the answer; -ESTALE: the session is lost; -ECONNREFUSED: nobody there; -EPROTO: refused. `why` says it. */
 static int
-control_ask(const struct client_options *options, const struct slice *words, uint32_t count,
-            struct fabric_attachment *attachment, char *why, size_t why_bytes)
+control_call(struct client *control, const struct slice *words, uint32_t count, struct client_reply *reply, char *why,
+             size_t why_bytes)
 {
-    struct client_reply reply;
-    struct client *client = client_open(options, why, why_bytes);
-
-    if (client == NULL) {
+    if (client_call(control, words, count, reply) != CLIENT_OK) {
+        snprintf(why, why_bytes, "FABRIC: %s", client_why(control));
         return -ECONNREFUSED;
     }
-    int rc = 0;
-    if (client_call(client, words, count, &reply) != CLIENT_OK) {
-        snprintf(why, why_bytes, "FABRIC: %s", client_why(client));
-        rc = -ECONNREFUSED;
-    } else if (client_reply_is_error(&reply)) {
-        struct slice text = reply.values[0].bytes;
+    if (client_reply_is_error(reply)) {
+        struct slice text = reply->values[0].bytes;
         bool lost = text.bytes >= 12 && memcmp(text.data, "SESSION_LOST", 12) == 0;
         snprintf(why, why_bytes, "FABRIC: %.*s", (int)MIN(text.bytes, 200), (const char *)text.data);
-        rc = lost ? -ESTALE : -EPROTO;
-    } else if (!read_attachment(&reply, attachment)) {
+        return lost ? -ESTALE : -EPROTO;
+    }
+    return 0;
+}
+
+/* The same for what answers an attachment. */
+static int
+control_attach(struct client *control, const struct slice *words, uint32_t count, struct fabric_attachment *attachment,
+               char *why, size_t why_bytes)
+{
+    struct client_reply reply;
+    int rc = control_call(control, words, count, &reply, why, why_bytes);
+
+    if (rc == 0 && !read_attachment(&reply, attachment)) {
         snprintf(why, why_bytes, "FABRIC: the server's answer is not what this client knows");
         rc = -EPROTO;
     }
-    client_close(client);
     return rc;
+}
+
+/* The text of one field of a map of FABRIC PORTS; empty: it has no such field. */
+static struct slice
+field_of_port(const struct client_reply *reply, uint32_t map, const char *name)
+{
+    const struct value *values = reply->values;
+    uint32_t end = values[map].after;
+
+    for (uint32_t at = map + 1; at < end && values[at].after < end;) { /* a name without a value is nothing */
+        const struct value *field = &values[at], *value = &values[field->after];
+        if (field->kind == VALUE_BULK && value->kind == VALUE_BULK && slice_equal(field->bytes, slice_text(name))) {
+            return value->bytes;
+        }
+        at = value->after;
+    }
+    return slice_of(NULL, 0);
+}
+
+/* An address of the port, which is found by the server's rule: by its name, else the first with that provider. Empty:
+ * there is none, which ATTACH will say, or the server tells none. */
+static struct slice
+address_of_port(const struct client_reply *reply, struct slice name)
+{
+    struct slice address = slice_of(NULL, 0);
+
+    for (uint32_t port = 1; port < reply->values[0].after; port = reply->values[port].after) {
+        bool is_named = slice_equal(field_of_port(reply, port, "name"), name);
+        if (is_named || (address.bytes == 0 && slice_equal(field_of_port(reply, port, "provider"), name))) {
+            address = field_of_port(reply, port, "address");
+        }
+        if (is_named) {
+            break;
+        }
+    }
+    return address;
+}
+
+/* The address from which this machine reaches a socket address. False: `peer` is none, or there is no way. */
+static bool
+source_find(struct slice peer, char *node, size_t node_bytes)
+{
+    struct sockaddr_storage address = { 0 };
+    socklen_t bytes = sizeof(address);
+
+    memcpy(&address, peer.data, MIN(peer.bytes, sizeof(address)));
+    if (!(address.ss_family == AF_INET && peer.bytes == sizeof(struct sockaddr_in)) &&
+        !(address.ss_family == AF_INET6 && peer.bytes == sizeof(struct sockaddr_in6))) {
+        return false;
+    }
+    int fd = socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    bool found =
+        fd >= 0 && connect(fd, (struct sockaddr *)&address, (socklen_t)peer.bytes) == 0 &&
+        getsockname(fd, (struct sockaddr *)&address, &bytes) == 0 &&
+        getnameinfo((struct sockaddr *)&address, bytes, node, (socklen_t)node_bytes, NULL, 0, NI_NUMERICHOST) == 0;
+    if (fd >= 0) {
+        close(fd);
+    }
+    return found;
+}
+
+/* Without a node libfabric binds the fastest interface's first address, which may be of the other family, or lead
+ * elsewhere: bind the one that leads to the port. */
+static int
+choose_node(struct transport_fabric *fabric, struct client *control, const char *port_name, char *why, size_t why_bytes)
+{
+    static const struct slice words[] = { SLICE_LITERAL("FABRIC"), SLICE_LITERAL("PORTS") };
+    struct client_reply reply;
+
+    int rc = control_call(control, words, ARRAY_COUNT(words), &reply, why, why_bytes);
+    if (rc == 0 && reply.values[0].kind == VALUE_ARRAY &&
+        source_find(address_of_port(&reply, slice_text(port_name)), fabric->node, sizeof(fabric->node))) {
+        fabric->config.node = fabric->node;
+    }
+    return rc == -EPROTO ? 0 : rc; /* who may not ask is told by ATTACH */
 }
 
 static struct slice
@@ -159,7 +243,7 @@ number_word(char *room, size_t room_bytes, uint64_t value)
 }
 
 static int
-attach(struct transport_fabric *fabric, const char *port_name, char *why, size_t why_bytes)
+attach(struct transport_fabric *fabric, struct client *control, const char *port_name, char *why, size_t why_bytes)
 {
     static const char *const wires[] = { "resp2", "resp3", "sbe" };
     char credit[24], frame[24];
@@ -175,7 +259,7 @@ attach(struct transport_fabric *fabric, const char *port_name, char *why, size_t
         SLICE_LITERAL("FRAME"),
         number_word(frame, sizeof(frame), fabric->end.info.frame_bytes),
     };
-    int rc = control_ask(&fabric->control, words, ARRAY_COUNT(words), &attachment, why, why_bytes);
+    int rc = control_attach(control, words, ARRAY_COUNT(words), &attachment, why, why_bytes);
     if (rc != 0) {
         return rc;
     }
@@ -206,7 +290,12 @@ resume_once(struct transport_fabric *fabric)
         SLICE_LITERAL("FRAME"),
         number_word(frame, sizeof(frame), end->info.frame_bytes),
     };
-    int rc = control_ask(&fabric->control, words, ARRAY_COUNT(words), &attachment, why, TRANSPORT_WHY_BYTES);
+    struct client *control = client_open(&fabric->control, why, TRANSPORT_WHY_BYTES);
+    if (control == NULL) {
+        return -ECONNREFUSED;
+    }
+    int rc = control_attach(control, words, ARRAY_COUNT(words), &attachment, why, TRANSPORT_WHY_BYTES);
+    client_close(control);
     if (rc == 0) {
         rc = fabric_end_resume(end, &attachment, now_us());
         if (rc != 0) {
@@ -345,6 +434,26 @@ static const struct transport_ops fabric_ops = {
     .close = fabric_close,
 };
 
+/* Through one control connection. */
+static int
+open_and_attach(struct transport_fabric *fabric, const struct endpoint_ops *ops, const char *port_name, char *why,
+                size_t why_bytes)
+{
+    struct client *control = client_open(&fabric->control, why, why_bytes);
+    if (control == NULL) {
+        return -ECONNREFUSED;
+    }
+    int rc = fabric->config.node == NULL ? choose_node(fabric, control, port_name, why, why_bytes) : 0;
+    if (rc == 0) {
+        rc = fabric_end_open(&fabric->end, ops, &fabric->config, why, why_bytes);
+    }
+    if (rc == 0) {
+        rc = attach(fabric, control, port_name, why, why_bytes);
+    }
+    client_close(control);
+    return rc;
+}
+
 int
 transport_fabric_open(const struct client_options *options, struct transport **out, char *why, size_t why_bytes)
 {
@@ -375,10 +484,8 @@ transport_fabric_open(const struct client_options *options, struct transport **o
         .domain = asked->domain,
         .send = (enum endpoint_send)asked->send,
     };
-    int rc = fabric_end_open(&fabric->end, ops, &fabric->config, why, why_bytes);
-    if (rc == 0) {
-        rc = attach(fabric, asked->port_name != NULL ? asked->port_name : asked->provider, why, why_bytes);
-    }
+    const char *port_name = asked->port_name != NULL ? asked->port_name : asked->provider;
+    int rc = open_and_attach(fabric, ops, port_name, why, why_bytes);
     if (rc != 0) {
         fabric_close(&fabric->base);
         return rc;
