@@ -125,13 +125,14 @@ one_more_than_its_sessions_is_told(void)
 }
 
 /* A frame of a peer, changed at one place. */
+#define ANOTHER 256 /* value: what it is not, where that is drawn */
 static void
-send_changed(const struct peer *peer, size_t at, uint8_t value, size_t cut)
+send_changed(const struct peer *peer, size_t at, uint32_t value, size_t cut)
 {
     uint8_t frame[WIRE_FRAME_ROOM];
     size_t bytes = frame_build(peer, &rig, PEER_ACK, peer->seq, peer->ack, NULL, 0, "PING\r\n", 6, frame);
 
-    frame[at] = value;
+    frame[at] = value == ANOTHER ? (uint8_t)~frame[at] : (uint8_t)value;
     wire_send(&rig, frame, MIN(cut, bytes));
 }
 
@@ -141,7 +142,7 @@ broken_frames_are_dropped_and_counted(void)
     static const struct {
         const char *name;
         size_t at;
-        uint8_t value;
+        uint32_t value;
         size_t cut;
     } rows[] = {
         { "cut in the Ethernet header", 0, 2, 13 },
@@ -156,10 +157,10 @@ broken_frames_are_dropped_and_counted(void)
         { "IP length below its headers", 17, 39, 2000 },
         { "a fragment of TCP", 20, 0x20, 2000 },
         { "a fragment of TCP, not the first", 21, 1, 2000 },
-        { "wrong sum of the IP header", 24, 0x77, 2000 },
+        { "wrong sum of the IP header", 24, ANOTHER, 2000 },
         { "TCP header of 4 words", 46, 0x40, 2000 },
         { "TCP header of 15 words", 46, 0xf0, 2000 },
-        { "wrong sum of TCP", 50, 0x77, 2000 },
+        { "wrong sum of TCP", 50, ANOTHER, 2000 },
         { "from a broadcast address", 26, 255, 2000 },
         { "to another address", 33, 77, 2000 },
     };
