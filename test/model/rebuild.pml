@@ -1,9 +1,10 @@
-/* rebuild - a segment of one bucket moves to another table (store/rebuild.h): a setter (two with -DALL: 117 million
- * states), a deleter, a reader and a rebuilder, on one key; whoever is in the way helps. The head of either chain has one
- * slot, the bucket behind it two.
+/* rebuild - a segment of one bucket moves to another table (store/rebuild.h): a setter, a deleter, a reader and a
+ * rebuilder, on one key; -DALL: two setters. All their orders are searched. Whoever is in the way helps. The head of
+ * either chain has one slot, the bucket behind it two.
  *
  * `live` is what the key holds by the order of the CASes (see frontier.pml); a copy changes nothing. A bucket is forwarded
- * exactly once.
+ * exactly once. A helper does not look at the directory here (see successor.pml): it may be later than any in the store.
+ * Of two setters, which are alike, the first in the model begins first.
  *
  * BROKEN=1: a null link is not frozen.
  * BROKEN=2: the first EMPTY slot is not frozen.
@@ -15,7 +16,7 @@
 #endif
 
 #define SLOTS  3
-#define EMPTY  0   /* 1..7: records of the key */
+#define EMPTY  0   /* 1..3: records of the key */
 #define GHOST  8
 #define OTHER  9
 #define TOMB   10
@@ -32,12 +33,13 @@
 byte o[SLOTS], n[SLOTS];
 byte olink = NULL_LINK, nlink = INIT_LINK;
 byte live, forwarded;
-short seen;
+byte seen;      /* values of `live` since the reader began, one bit each */
 bit reading;
+bit setting;    /* the first setter has begun */
 
 #define KIND(w)      (w & 15)
-#define IS_RECORD(w) (KIND(w) >= 1 && KIND(w) <= 7)
-#define HAS_KEY(w)   (KIND(w) >= 1 && KIND(w) <= 8)
+#define IS_RECORD(w) (KIND(w) >= 1 && KIND(w) <= 3)
+#define HAS_KEY(w)   (IS_RECORD(w) || KIND(w) == GHOST)
 
 inline becomes(x) {
   live = x;
@@ -46,17 +48,15 @@ inline becomes(x) {
 
 /* ---- one helper's move: freeze, copy, forward ---- */
 
+/* A loop of load and CAS has the effect of its last CAS. */
 inline freeze_slot(i) {
-  do
-  :: w = o[i];
-     if
-     :: w >= FROZEN || w == TOMB -> break
-#if BROKEN == 2
-     :: w == EMPTY -> break
-#endif
-     :: else -> atomic { if :: o[i] == w -> o[i] = w + FROZEN; w = w + FROZEN; break :: else -> skip fi }
-     fi
-  od
+  atomic {
+    w = o[i];
+    if
+    :: w < FROZEN && w != TOMB && !(BROKEN == 2 && w == EMPTY) -> w = w + FROZEN; o[i] = w
+    :: else -> skip
+    fi
+  }
 }
 
 inline freeze() {
@@ -75,7 +75,8 @@ inline freeze() {
         if :: w != TOMB && KIND(w) == EMPTY -> skip :: else -> freeze_slot(2) fi
      :: else -> skip
      fi
-  fi
+  fi;
+  atomic { w = 0; k = 0 }
 }
 
 /* A record goes to the next place of the new chain, if nobody was there before. */
@@ -86,24 +87,29 @@ inline put(word) {
   fi;
 #if BROKEN == 3
   if :: n[to] == INIT -> n[to] = word - FROZEN :: else -> skip fi;   /* two steps: others may be between them */
-#else
-  atomic { if :: n[to] == INIT -> n[to] = word - FROZEN :: else -> skip fi };
-#endif
   to++
+#else
+  atomic { if :: n[to] == INIT -> n[to] = word - FROZEN :: else -> skip fi; to++ }
+#endif
 }
+
+#define IS_COPIED(w) (w != TOMB && (IS_RECORD(w) || KIND(w) == OTHER))
+
+/* What is frozen is read together with what follows. */
+#if BROKEN == 3
+#define ONE_STEP         /* others may be between the look and the write */
+#else
+#define ONE_STEP atomic
+#endif
 
 inline copy() {
   to = 0;
-  w = o[0];
-  if :: w != TOMB && (IS_RECORD(w) || KIND(w) == OTHER) -> put(w) :: else -> skip fi;
+  ONE_STEP { w = o[0]; if :: IS_COPIED(w) -> put(w) :: else -> skip fi };
   if
-  :: k == MORE && KIND(o[0]) != EMPTY ->
-     w = o[1];
-     if :: w != TOMB && (IS_RECORD(w) || KIND(w) == OTHER) -> put(w) :: else -> skip fi;
+  :: k == MORE && KIND(w) != EMPTY ->
+     ONE_STEP { w = o[1]; if :: IS_COPIED(w) -> put(w) :: else -> skip fi };
      if
-     :: w == TOMB || KIND(w) != EMPTY ->
-        w = o[2];
-        if :: w != TOMB && (IS_RECORD(w) || KIND(w) == OTHER) -> put(w) :: else -> skip fi
+     :: w == TOMB || KIND(w) != EMPTY -> ONE_STEP { w = o[2]; if :: IS_COPIED(w) -> put(w) :: else -> skip fi }
      :: else -> skip
      fi
   :: else -> skip
@@ -130,18 +136,15 @@ inline forward() {
   }
 }
 
-/* rebuild_help(): looks at the head's link first, so a moved bucket is not touched. */
+/* rebuild_move_group() */
 inline help() {
-  k = olink;
+  freeze();
+  k = olink;                         /* chain_copy(): before the slots */
   if
-  :: k == FORWARDED -> skip
-  :: else ->
-     freeze();
-     if
-     :: k == FORWARDED -> skip       /* somebody was faster: all is copied */
-     :: else -> copy(); forward()
-     fi
-  fi
+  :: k == FORWARDED -> skip          /* somebody was faster: all is copied */
+  :: else -> copy(); forward()
+  fi;
+  atomic { i = 0; w = 0; k = 0; to = 0 }
 }
 
 /* ---- operations ---- */
@@ -151,9 +154,7 @@ inline help() {
 
 /* Ends with table, i, w: a slot that holds the key or is the first EMPTY one; or, with i == 1 and `filled`, a null link in k. */
 inline look() {
-  i = 0; filled = 0;
-  k = olink;
-  table = (k == FORWARDED -> IN_NEW : IN_OLD);
+  atomic { i = 0; filled = 0; k = olink; table = (k == FORWARDED -> IN_NEW : IN_OLD) };
   if :: table == IN_NEW -> k = nlink :: else -> skip fi;
   do
   :: w = (table == IN_NEW -> n[i] : o[i]);
@@ -199,6 +200,7 @@ inline append(value, ok) {
 
 proctype setter(byte id) {
   byte i, w, k, to; bit table, filled, ok;
+  atomic { id == 1 || setting -> setting = 1 };
   do
   :: look();
      if
@@ -210,8 +212,10 @@ proctype setter(byte id) {
      :: w < FROZEN && i == 3 -> break         /* this model's chain ends here */
      :: w < FROZEN && filled && i == 1 -> append(id, ok); if :: ok -> break :: else -> skip fi
      :: else -> swap(id, ok); if :: ok -> break :: else -> skip fi
-     fi
-  od
+     fi;
+     atomic { i = 0; w = 0; k = 0; table = 0; filled = 0 }
+  od;
+  atomic { i = 0; w = 0; k = 0; table = 0; filled = 0; ok = 0; id = 0 }
 }
 
 proctype deleter() {
@@ -222,8 +226,10 @@ proctype deleter() {
      :: w >= FROZEN -> help()
      :: w < FROZEN && (filled || !IS_RECORD(w)) -> break
      :: else -> swap(GHOST, ok); if :: ok -> break :: else -> skip fi
-     fi
-  od
+     fi;
+     atomic { i = 0; w = 0; k = 0; table = 0; filled = 0 }
+  od;
+  atomic { i = 0; w = 0; k = 0; table = 0; filled = 0; ok = 0 }
 }
 
 /* Readers do not help: a frozen slot is the truth as long as the bucket was not forwarded when they came. */
@@ -232,14 +238,14 @@ proctype reader() {
   atomic { reading = 1; seen = 1 << live };
   look();
   k = (!filled && IS_RECORD(w) -> KIND(w) : 0);
-  atomic { assert((seen >> k) & 1); reading = 0 }
+  atomic { assert((seen >> k) & 1); reading = 0; seen = 0; i = 0; w = 0; k = 0; table = 0; filled = 0 }
 }
 
 proctype rebuilder() {
-  byte w, k, to;
+  byte i, w, k, to;
 #if BROKEN == 4
   freeze();
-  olink = FORWARDED;
+  atomic { k = olink; olink = FORWARDED };
   copy()
 #else
   help()
@@ -250,11 +256,11 @@ init {
   atomic {
     n[0] = INIT; n[1] = INIT; n[2] = INIT;
     if                                 /* the chain at the start */
-    :: o[0] = 7; live = 7
+    :: o[0] = 3; live = 3
     :: o[0] = OTHER
     :: o[0] = EMPTY
     :: o[0] = TOMB
-    :: o[0] = TOMB; olink = MORE; o[1] = OTHER; o[2] = 7; live = 7
+    :: o[0] = TOMB; olink = MORE; o[1] = OTHER; o[2] = 3; live = 3
     :: o[0] = OTHER; olink = MORE; o[1] = GHOST
     fi;
     run setter(1); run deleter(); run reader(); run rebuilder();

@@ -1,14 +1,15 @@
 /* successor - a segment that moves to a second table and at once to a third (store/rebuild.c, rebuild_lead.c): two members
- * that lead, a setter (two with -DALL) and a deleter that help, on one key. A table is one bucket of one slot.
+ * that lead, a setter and a deleter that help, on one key; -DALL: two setters. All their orders are searched. A table is
+ * one bucket of one slot.
  *
  * `next` says which table follows the one in the directory. A helper that met a frozen slot may read it late, when it
- * belongs to another rebuild: a bucket that is not FORWARDED after that says that it does not. No table has two
- * successors, no update is lost (see frontier.pml).
+ * belongs to another rebuild: a directory that has another table after that says so. No table has two successors, no
+ * update is lost (see frontier.pml). Of two leaders, or setters, which are alike, the first in the model begins first.
  *
  * PROGRESS: no state comes again.
  *
- * BROKEN=1: a helper does not look at the bucket after `next`.
- * BROKEN=2: a helper looks at the bucket before `next`.
+ * BROKEN=1: a helper does not look at the directory after `next`.
+ * BROKEN=2: a helper looks at the directory before `next`.
  * BROKEN=3: `next` is free again before the new table is in the directory.
  * BROKEN=4: who has claimed the segment does not look whether its table is still in the directory.
  * STUCK=1: a writer that meets a frozen slot waits until the bucket is FORWARDED. */
@@ -33,6 +34,7 @@ byte made[TABLES];      /* successors of a table */
 byte table_now = 0;     /* the directory */
 byte next = NOBODY;
 byte live;
+bit leading, setting;   /* the first leader, the first setter has begun */
 
 #define KIND(w)      (w & 7)
 #define IS_RECORD(w) (KIND(w) >= 1 && KIND(w) <= 3)
@@ -69,18 +71,15 @@ inline move(f) {
 
 inline help() {
 #if BROKEN == 2
-  done = forwarded[t];
+  here = (table_now == t);
   to = next;
 #else
   to = next;
-  done = forwarded[t];
-#endif
-#if BROKEN == 1
-  done = 0;
+  here = (BROKEN == 1 || table_now == t);
 #endif
   if
-  :: done -> skip
-  :: else -> assert(to == t + 1); move(t)
+  :: !here -> skip
+  :: here -> assert(to == t + 1); move(t)
   fi
 }
 
@@ -95,14 +94,16 @@ inline look() {
 }
 
 proctype writer(byte value) {
-  byte t, to, w; bit done, last, ok;
+  byte t, to, w; bit here, last, ok;
+  atomic { value != 2 || setting -> setting = setting | (value == 1) };
   do
   :: look();
      if
      :: w >= FROZEN ->
 #if STUCK != 1
-        help()
+        help();
 #endif
+        atomic { t = 0; to = 0; w = 0; here = 0; last = 0 }
      :: w < FROZEN && value == GHOST && !IS_RECORD(w) -> break
      :: else ->
         atomic {
@@ -112,15 +113,15 @@ proctype writer(byte value) {
           :: else -> skip
           fi
         };
-        if :: ok -> break :: else -> skip fi
+        if :: ok -> break :: else -> t = 0; w = 0 fi
      fi
   od;
-  atomic { t = 0; to = 0; w = 0; done = 0; last = 0; ok = 0 }
+  atomic { t = 0; w = 0; ok = 0; value = 0 }
 }
 
-proctype leader() {
+proctype leader(bit second) {
   byte t, to, w; bit last;
-  t = table_now;                            /* rebuild_examine() */
+  atomic { !second || leading -> leading = 1; second = 0; t = table_now };   /* rebuild_next_wish() */
   atomic { if :: next == NOBODY -> next = CLAIMED :: else -> goto out fi };
   if
   :: BROKEN == 4 || table_now == t ->
@@ -142,7 +143,7 @@ init {
     :: slot[0] = 3; live = 3
     :: slot[0] = EMPTY
     fi;
-    run writer(1); run writer(GHOST); run leader(); run leader();
+    run writer(1); run writer(GHOST); run leader(0); run leader(1);
 #ifdef ALL
     run writer(2)
 #endif
