@@ -1,8 +1,15 @@
-/* flush - FLUSHALL by stamp (store/cut.h, store.c): an INCR that is under way (two with -DALL: 55 million
- * states), two flushes, a reader, one INCR afterwards, on one key. A value belongs to a life: an INCR that finds nothing begins a new one.
+/* flush - FLUSHALL by stamp (store/cut.h, store.c): on one key, an INCR that is under way, two flushes, readers, and one
+ * INCR afterwards; -DALL: two INCRs under way. All their orders are searched. A value belongs to a life: an INCR that finds
+ * nothing begins a new one.
  *
  * What was acknowledged before a flush began is not seen by what begins after it ended; a new life needs a flush that
- * ended the one before.
+ * ended the one before. An operation begins with its first load, a flush too, and an INCR is acknowledged by its CAS: to
+ * begin earlier or to be acknowledged later only excuses more. What the INCRs count does not matter, only the life that
+ * they add to. Of two flushes, or INCRs, which are alike, the first in the model begins first.
+ *
+ * A reader loads the slot, then the cut, of which it takes the value before a PENDING one. That value only rises, so a
+ * reader sees the most when nothing happens between its loads: instead of readers, the model asks at each change what
+ * such a reader would see.
  *
  * BROKEN=1: the cut is read before the stamp is taken.
  * BROKEN=2: no PENDING: the flusher reads the clock, then stores the cut.
@@ -17,10 +24,11 @@
 
 byte clk = 1;
 byte cut = 0;
-byte life = 0, count = 5, stamp = 1;   /* the slot: one version */
+byte life = 0, stamp = 1;   /* the slot: one version */
 byte lives = 1, flushes = 0;
-bit acked[LIVES];                      /* lives of which something was acknowledged; the first one at the start */
-bit dead[LIVES];                       /* lives that no later operation may see */
+byte acked = 1;             /* lives of which something was acknowledged, one bit each; the first one at the start */
+bit begun;                  /* the first INCR */
+byte dead = 0;              /* lives that no later operation may see */
 
 #define IS_PENDING(w) (w >= PENDING)
 #if BROKEN == 3
@@ -30,6 +38,15 @@ bit dead[LIVES];                       /* lives that no later operation may see 
 #define MAKE_PENDING(w) (PENDING + w)
 #define VALUE(w)        (w - PENDING)
 #endif
+#define IN(set, v) ((set >> v) & 1)
+
+/* Of a reader that begins now. */
+inline check_reader() {
+  assert(!IN(dead, life) || stamp <= (IS_PENDING(cut) -> VALUE(cut) : cut) || (BROKEN == 3 && IS_PENDING(cut)))
+}
+
+/* A reading that was the last one and is of no use was never taken: the same orders, fewer numbers. */
+inline untick(reading) { if :: reading == clk -> clk-- :: else -> skip fi }
 
 inline tick(to) { atomic { clk++; to = clk } }
 
@@ -37,90 +54,80 @@ inline tick(to) { atomic { clk++; to = clk } }
 inline decide() {
   do
   :: IS_PENDING(f) ->
-     tick(t);
-     if :: VALUE(f) >= t -> t = VALUE(f) + 1 :: else -> skip fi;
-     atomic { if :: cut == f -> cut = t; f = t :: else -> f = cut fi }
+     atomic {
+       clk++; t = clk;
+       if :: VALUE(f) >= t -> t = VALUE(f) + 1 :: else -> skip fi
+     };
+     atomic { if :: cut == f -> cut = t; f = t :: else -> f = cut; untick(t) fi; t = 0 }
   :: else -> break
   od
 }
 
-inline begin_op() {
-  d_step { l = 0; do :: l < LIVES -> gone[l] = dead[l]; l++ :: else -> break od; l = 0 }
-}
-
-inline acknowledge(v) { atomic { assert(!gone[v]); acked[v] = 1 } }
-
-proctype incr() {
-  byte v, c, st, s, f, t, l, nv, nc;
-  bit gone[LIVES];
-  begin_op();
-again: skip;
-  d_step { v = life; c = count; st = stamp };
+proctype incr(bit second) {
+  byte v, st, s, f, t, gone;
+  atomic { !second || begun -> begun = 1; second = 0; gone = dead; v = life; st = stamp };
+  do
+  :: true ->
 #if BROKEN == 1
-  f = cut;
-  tick(s);
+     f = cut;
+     tick(s);
 #else
-  tick(s);
-  f = cut;
+     tick(s);
+     f = cut;
 #endif
-  if :: IS_PENDING(f) -> decide(); goto again :: else -> skip fi;
+     if
+     :: IS_PENDING(f) -> decide()
 #if BROKEN != 4
-  if :: s <= f -> goto again :: else -> skip fi;
+     :: !IS_PENDING(f) && s <= f -> skip
 #endif
-  if :: st > f -> nv = v; nc = c + 1 :: else -> nv = lives; nc = 1 fi;
-  atomic {
-    if
-    :: stamp == st ->
-       if :: nc == 1 -> assert(lives < LIVES); nv = lives; lives++; assert(lives <= flushes + 1) :: else -> skip fi;
-       life = nv; count = nc; stamp = s
-    :: else -> goto again
-    fi
-  };
-  acknowledge(nv)
+     :: !IS_PENDING(f) && (BROKEN == 4 || s > f) ->
+        atomic {
+          if
+          :: stamp == st ->
+             if
+             :: st <= f -> assert(lives < LIVES); v = lives; lives++; assert(lives <= flushes + 1)
+             :: else -> skip
+             fi;
+             assert(!IN(gone, v));
+             life = v; stamp = s; acked = acked | (1 << v);
+             check_reader();
+             break
+          :: else -> skip
+          fi
+        }
+     fi;
+     atomic { untick(s); s = 0; f = 0; v = life; st = stamp }
+  od;
+  atomic { v = 0; st = 0; s = 0; f = 0; gone = 0 }
 }
 
-proctype flush() {
-  byte f, t, w, l;
-  bit before[LIVES];
-  d_step { flushes++; l = 0; do :: l < LIVES -> before[l] = acked[l]; l++ :: else -> break od; l = 0 };
+proctype flush(bit second) {
+  byte f, t, before;
 #if BROKEN == 2
-  tick(t);
+  atomic { flushes >= second -> flushes++; second = 0; before = acked; clk++; t = clk };
   cut = t;
 #else
+  atomic { flushes >= second -> flushes++; second = 0; before = acked; f = cut };
   do
-  :: f = cut; decide();
-     atomic { if :: cut == f -> cut = MAKE_PENDING(f); f = cut; break :: else -> skip fi }
+  :: true ->
+     decide();
+     atomic { if :: cut == f -> cut = MAKE_PENDING(f); f = cut; break :: else -> f = cut fi }
   od;
   decide();
 #endif
-  skip;
-  d_step { l = 0; do :: l < LIVES -> dead[l] = dead[l] | before[l]; l++ :: else -> break od; l = 0 }
-}
-
-/* A reader does not choose: it takes the cut before a PENDING one. */
-proctype reader() {
-  byte v, st, f, l;
-  bit gone[LIVES];
-  begin_op();
-  d_step { v = life; st = stamp };
-  f = cut;
-#if BROKEN != 3
-  if :: IS_PENDING(f) -> f = VALUE(f) :: else -> skip fi;
-#endif
-  if :: !IS_PENDING(f) && st > f -> assert(!gone[v]) :: else -> skip fi
+  atomic { dead = dead | before; check_reader(); f = 0; t = 0; before = 0 }
 }
 
 init {
   atomic {
-    acked[0] = 1;
-    run incr(); run flush(); run reader();
-#ifdef ALL
-    run incr();
-#endif
+    run incr(0); run flush(0);
 #if BROKEN != 4
-    run flush() /* a second flush would excuse the second new life that BROKEN=4 begins */
+    run flush(1); /* a second flush would excuse the second new life that BROKEN=4 begins */
+#endif
+#ifdef ALL
+    run incr(1);
 #endif
   };
   (_nr_pr == 1);
-  run incr()
+  run incr(0)
 }

@@ -1,7 +1,7 @@
 /* resize - a segment grows from one chain to two, or shrinks from two to one (store/rebuild.h): a rebuilder, and two of: a
- * setter and a deleter of key A, a reader of it, a setter of key B; whoever is in the way helps, however late. In the table
- * of two chains A belongs to the first and B to the second. Every bucket has one slot. (-DALL: three beside the rebuilder,
- * 22 million states.)
+ * setter and a deleter of key A, a reader of it, a setter of key B; -DALL: setter, deleter and reader of A at once. All
+ * their orders are searched, from seven fillings of the chains. Whoever is in the way helps, however late. In the table of
+ * two chains A belongs to the first and B to the second. Every bucket has one slot.
  *
  * `live` is what a key holds by the order of the CASes (see frontier.pml). Each head is forwarded once, the new table takes
  * its place once, and in the end each key is where it belongs, at most once.
@@ -150,10 +150,10 @@ inline forward(c) {
   if :: last -> table_now = NEW; finished++ :: else -> skip fi
 }
 
-/* Of the group in which `h` is a chain. */
+/* Of the group in which `h` is a chain: all, while the directory has the old table. */
 inline help(h) {
   if
-  :: l[HEAD(OLD, h)] == FORWARDED -> skip
+  :: table_now != OLD -> skip
   :: else ->
      d_step { late = 0; to[0] = 0; to[1] = 0 };
      if :: BROKEN == 2 && h == 1 -> skip :: else -> freeze_chain(0) fi;
@@ -244,9 +244,10 @@ proctype writer(byte role; bit b; byte value) {
         atomic { if :: value = GHOST :: value = TOMB fi };
         swap(0, value, ok);
         if :: ok -> break :: else -> skip fi
-     fi
+     fi;
+     atomic { t = 0; h = 0; i = 0; w = 0; k = 0; filled = 0; value = (role == DELETE -> 0 : value) }
   od;
-  atomic { t = 0; h = 0; i = 0; w = 0; k = 0; filled = 0; ok = 0; value = 0 }
+  atomic { t = 0; h = 0; i = 0; w = 0; k = 0; filled = 0; ok = 0; role = 0; b = 0; value = 0 }
 }
 
 proctype rebuilder() {
