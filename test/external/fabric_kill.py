@@ -47,7 +47,7 @@ class CpuWait(threading.Thread):
             while True:
                 time.sleep(0.1)
                 now = self.waited_ns()
-                self.longest_ms = max(self.longest_ms, *((now[task] - before[task]) / 1e6 for task in now))
+                self.longest_ms = max([self.longest_ms, *((now[task] - before[task]) / 1e6 for task in now)])
                 before = now
         except OSError:
             pass  # it ended
