@@ -41,6 +41,12 @@ class Family(unittest.TestCase):
     def test_clients_reach_a_port_on_ipv6(self):
         self.assert_serves("::1")
 
+    def test_a_port_that_does_not_exist_is_named_by_the_server(self):
+        with fabric.server_open(fabric.port("net")) as server:
+            client = fabric.client_start(server, "hostile_client", "sizes", "resp2", "tcp;ofi_rxm", 64)
+            with self.assertRaisesRegex(fabric.server.ServerError, "no fabric port of this name"):
+                fabric.client_end(client)
+
 
 if __name__ == "__main__":
     try:

@@ -29,7 +29,7 @@ enum client_send { CLIENT_SEND_AUTO, CLIENT_SEND_INJECT, CLIENT_SEND_SEND };
 /* How to reach a fabric port of the server; the stream connection only attaches. */
 struct client_fabric {
     const char *provider;  /* "shm", "net", "tcp;ofi_rxm", "udp;ofi_rxd", "efa", "efa-direct"; NULL: no fabric */
-    const char *node;      /* local address to bind, or NULL */
+    const char *node;      /* local address to bind; NULL: the one from which the port is reached */
     const char *domain;    /* device, or NULL */
     const char *port_name; /* the server's port; NULL: the one with this provider */
     enum client_send send;

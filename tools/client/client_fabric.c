@@ -16,8 +16,10 @@
 struct transport_fabric {
     struct transport base;
     struct client_options control; /* the same server, without fabric, on RESP2 */
+    const char *port_name;         /* borrowed, as the options are */
     struct endpoint_config config;
     char node[NI_MAXHOST]; /* config's, when none was asked for */
+    bool chooses_node;
     enum client_wire wire;
     struct fabric_end end;
     bool fresh; /* nothing was received since the last resume */
@@ -203,10 +205,15 @@ source_find(struct slice peer, char *node, size_t node_bytes)
 {
     struct sockaddr_storage address = { 0 };
     socklen_t bytes = sizeof(address);
+    sa_family_t family = peer.bytes == sizeof(struct sockaddr_in)    ? AF_INET
+                         : peer.bytes == sizeof(struct sockaddr_in6) ? AF_INET6
+                                                                     : AF_UNSPEC;
 
-    memcpy(&address, peer.data, MIN(peer.bytes, sizeof(address)));
-    if (!(address.ss_family == AF_INET && peer.bytes == sizeof(struct sockaddr_in)) &&
-        !(address.ss_family == AF_INET6 && peer.bytes == sizeof(struct sockaddr_in6))) {
+    if (family == AF_UNSPEC) {
+        return false;
+    }
+    memcpy(&address, peer.data, peer.bytes);
+    if (address.ss_family != family) {
         return false;
     }
     int fd = socket(address.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -221,16 +228,20 @@ source_find(struct slice peer, char *node, size_t node_bytes)
 }
 
 /* Without a node libfabric binds the fastest interface's first address, which may be of the other family, or lead
- * elsewhere: bind the one that leads to the port. */
+ * elsewhere: bind the one that leads to the port now. */
 static int
-choose_node(struct transport_fabric *fabric, struct client *control, const char *port_name, char *why, size_t why_bytes)
+choose_node(struct transport_fabric *fabric, struct client *control, char *why, size_t why_bytes)
 {
     static const struct slice words[] = { SLICE_LITERAL("FABRIC"), SLICE_LITERAL("PORTS") };
     struct client_reply reply;
 
+    if (!fabric->chooses_node) {
+        return 0;
+    }
+    fabric->config.node = NULL;
     int rc = control_call(control, words, ARRAY_COUNT(words), &reply, why, why_bytes);
     if (rc == 0 && reply.values[0].kind == VALUE_ARRAY &&
-        source_find(address_of_port(&reply, slice_text(port_name)), fabric->node, sizeof(fabric->node))) {
+        source_find(address_of_port(&reply, slice_text(fabric->port_name)), fabric->node, sizeof(fabric->node))) {
         fabric->config.node = fabric->node;
     }
     return rc == -EPROTO ? 0 : rc; /* who may not ask is told by ATTACH */
@@ -243,7 +254,7 @@ number_word(char *room, size_t room_bytes, uint64_t value)
 }
 
 static int
-attach(struct transport_fabric *fabric, struct client *control, const char *port_name, char *why, size_t why_bytes)
+attach(struct transport_fabric *fabric, struct client *control, char *why, size_t why_bytes)
 {
     static const char *const wires[] = { "resp2", "resp3", "sbe" };
     char credit[24], frame[24];
@@ -251,7 +262,7 @@ attach(struct transport_fabric *fabric, struct client *control, const char *port
     const struct slice words[] = {
         SLICE_LITERAL("FABRIC"),
         SLICE_LITERAL("ATTACH"),
-        slice_text(port_name),
+        slice_text(fabric->port_name),
         fabric_end_address(&fabric->end),
         slice_text(wires[fabric->wire]),
         SLICE_LITERAL("CREDIT"),
@@ -273,7 +284,7 @@ attach(struct transport_fabric *fabric, struct client *control, const char *port
 /* ---- loss ---- */
 
 static int
-resume_once(struct transport_fabric *fabric)
+resume(struct transport_fabric *fabric, struct client *control)
 {
     struct fabric_end *end = &fabric->end;
     char id[24], taken[24], credit[24], frame[24], *why = fabric->base.why;
@@ -290,18 +301,35 @@ resume_once(struct transport_fabric *fabric)
         SLICE_LITERAL("FRAME"),
         number_word(frame, sizeof(frame), end->info.frame_bytes),
     };
-    struct client *control = client_open(&fabric->control, why, TRANSPORT_WHY_BYTES);
-    if (control == NULL) {
-        return -ECONNREFUSED;
-    }
     int rc = control_attach(control, words, ARRAY_COUNT(words), &attachment, why, TRANSPORT_WHY_BYTES);
-    client_close(control);
     if (rc == 0) {
         rc = fabric_end_resume(end, &attachment, now_us());
         if (rc != 0) {
             snprintf(why, TRANSPORT_WHY_BYTES, "the session cannot go on: %s", strerror(-rc));
         }
     }
+    return rc;
+}
+
+/* Through one control connection. *reopen: first another endpoint; false once that is there. */
+static int
+resume_once(struct transport_fabric *fabric, bool *reopen)
+{
+    char *why = fabric->base.why;
+    struct client *control = client_open(&fabric->control, why, TRANSPORT_WHY_BYTES);
+    if (control == NULL) {
+        return -ECONNREFUSED;
+    }
+    int rc = 0;
+    if (*reopen) {
+        rc = choose_node(fabric, control, why, TRANSPORT_WHY_BYTES);
+        rc = rc != 0 ? rc : fabric_end_reopen(&fabric->end, &fabric->config, why, TRANSPORT_WHY_BYTES);
+        *reopen = rc != 0;
+    }
+    if (rc == 0) {
+        rc = resume(fabric, control);
+    }
+    client_close(control);
     return rc;
 }
 
@@ -313,15 +341,9 @@ recover(struct transport_fabric *fabric)
     char lost[sizeof(fabric->end.error)];
 
     snprintf(lost, sizeof(lost), "%s", fabric->end.error);
-    if (fabric->fresh) {
-        /* Lost again before a byte came: perhaps it is our endpoint that no longer works. */
-        int rc = fabric_end_reopen(&fabric->end, &fabric->config, fabric->base.why, sizeof(fabric->base.why));
-        if (rc != 0) {
-            return rc;
-        }
-    }
+    bool reopen = fabric->fresh; /* lost again before a byte came: perhaps our endpoint no longer works */
     for (;;) {
-        int rc = resume_once(fabric);
+        int rc = resume_once(fabric, &reopen);
         fabric->fresh = true;
         if (rc != -ECONNREFUSED) {
             return rc;
@@ -436,19 +458,18 @@ static const struct transport_ops fabric_ops = {
 
 /* Through one control connection. */
 static int
-open_and_attach(struct transport_fabric *fabric, const struct endpoint_ops *ops, const char *port_name, char *why,
-                size_t why_bytes)
+open_and_attach(struct transport_fabric *fabric, const struct endpoint_ops *ops, char *why, size_t why_bytes)
 {
     struct client *control = client_open(&fabric->control, why, why_bytes);
     if (control == NULL) {
         return -ECONNREFUSED;
     }
-    int rc = fabric->config.node == NULL ? choose_node(fabric, control, port_name, why, why_bytes) : 0;
+    int rc = choose_node(fabric, control, why, why_bytes);
     if (rc == 0) {
         rc = fabric_end_open(&fabric->end, ops, &fabric->config, why, why_bytes);
     }
     if (rc == 0) {
-        rc = attach(fabric, control, port_name, why, why_bytes);
+        rc = attach(fabric, control, why, why_bytes);
     }
     client_close(control);
     return rc;
@@ -478,14 +499,15 @@ transport_fabric_open(const struct client_options *options, struct transport **o
     fabric->wire = options->wire;
     fabric->timeout_ms = options->timeout_ms;
     fabric->spin = options->spin;
+    fabric->port_name = asked->port_name != NULL ? asked->port_name : asked->provider;
+    fabric->chooses_node = asked->node == NULL;
     fabric->config = (struct endpoint_config){
         .provider = asked->provider,
         .node = asked->node,
         .domain = asked->domain,
         .send = (enum endpoint_send)asked->send,
     };
-    const char *port_name = asked->port_name != NULL ? asked->port_name : asked->provider;
-    int rc = open_and_attach(fabric, ops, port_name, why, why_bytes);
+    int rc = open_and_attach(fabric, ops, why, why_bytes);
     if (rc != 0) {
         fabric_close(&fabric->base);
         return rc;
