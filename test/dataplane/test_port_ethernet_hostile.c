@@ -124,8 +124,9 @@ one_more_than_its_sessions_is_told(void)
     stop();
 }
 
+#define ANOTHER 256 /* a value of send_changed(): what is not there, where that is drawn */
+
 /* A frame of a peer, changed at one place. */
-#define ANOTHER 256 /* value: what it is not, where that is drawn */
 static void
 send_changed(const struct peer *peer, size_t at, uint32_t value, size_t cut)
 {

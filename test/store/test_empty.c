@@ -176,12 +176,12 @@ memory_of_small_values_serves_large_ones(void)
         uint32_t large = fill("large", 8 * KIB, UINT32_MAX);
         /* The rest is in pages that are filled to 15 in 16, and too few to be worth emptying. Rounds of emptying are
          * given up by the clock: on a slow machine it is refused for a while. */
-        uint32_t least = (uint32_t)(gone_bytes / 10 * 9 / memory_class_bytes(8 * KIB + 1));
-        for (uint32_t try = 0; try < PATIENCE && large < least; try++) {
+        uint64_t large_bytes = memory_class_bytes(8 * KIB + 1), least_bytes = gone_bytes / 10 * 9;
+        for (uint32_t try = 0; try < PATIENCE && large * large_bytes < least_bytes; try++) {
             work(1);
             large = fill_from("large", 8 * KIB, large, UINT32_MAX);
         }
-        CU_ASSERT(large >= least);
+        CU_ASSERT(large * large_bytes >= least_bytes);
         CU_ASSERT_EQUAL(found("small", small, keep_one_in[i], 64), kept);
         CU_ASSERT_EQUAL(found("large", large, 1, 8 * KIB), large);
         shut();
