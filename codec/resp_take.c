@@ -6,7 +6,7 @@
 #define TAKE_ARGS       8   /* with the name, one digit of bulks */
 #define TAKE_BULK_BYTES 999 /* three digits */
 #define TAKE_NAME_BYTES 8   /* a word */
-#define HEAD_BYTES      sizeof("*1\r\n$1\r\n") - 1
+#define HEAD_BYTES      (sizeof("*1\r\n$1\r\n") - 1)
 #define REQUEST_BYTES   (HEAD_BYTES + TAKE_NAME_BYTES + 2 + TAKE_ARGS * (sizeof("$123\r\n\r\n") - 1 + TAKE_BULK_BYTES))
 
 /* Lines as little-endian words, without their digits: "*1\r\n$1\r\n", "$1\r\n", "$12\r\n", "$123\r\n". */
