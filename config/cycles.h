@@ -11,7 +11,7 @@ cycles_now(void)
     return __builtin_ia32_rdtsc();
 }
 
-/* Ordered read: not taken before any earlier load has its value. For stamps (DESIGN.md section 6). */
+/* Ordered read: not taken before any earlier load has its value. For stamps (store/stamp.h). */
 static inline uint64_t
 cycles_now_ordered(void)
 {

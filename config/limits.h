@@ -21,7 +21,7 @@
     X(LIMIT_UNAUTH_OUTPUT_BYTES, 64 * KIB, "bytes", "unread replies before AUTH; more disconnects")                    \
     X(LIMIT_OUTPUT_SOFT_BYTES, 256 * KIB, "bytes", "pending output above which a session's requests wait")             \
     X(LIMIT_OUTPUT_HARD_BYTES, 32 * MIB, "bytes", "pending output above which a session is disconnected")              \
-    X(LIMIT_LCORES, 48, "lcores", "with the helpers they are the store's 64 members")                                  \
+    X(LIMIT_LCORES, 48, "lcores", "with the helpers and the management core they fit the store's 64 members")          \
     X(LIMIT_HELPERS, 1, "threads", "threads beside the lcores for commands that would stall one")                      \
     X(LIMIT_MEMBERS, 64, "members", "store members: 6 bits of a stamp")                                                \
     X(LIMIT_PORTS, 8, "ports", "entries of the list ports")                                                            \

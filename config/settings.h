@@ -23,7 +23,7 @@ struct port_settings {
     uint64_t sessions; /* 0 = the default */
 
     /* fabric */
-    char provider[32];                        /* "shm", "net", "tcp;ofi_rxm", "udp;ofi_rxd", "efa", "efa-direct" */
+    char provider[32];                        /* one of PORT_SETTING_CHOICES */
     char node[64];                            /* local address to bind; "" = the provider's choice */
     char domain[64];                          /* device; "" = first */
     char send[16];                            /* "auto", "inject", "send" */

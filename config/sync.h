@@ -3,7 +3,6 @@
  * Names carry the order. A caller's comment names the partner. Three builds:
  *   native          the compiler's atomics
  *   ThreadSanitizer a fence is a seq_cst read-modify-write of one word, because TSan does not model stand-alone fences
- *                   (FACTS.md)
  *   SYNC_SCHED      each name is a call of the deterministic scheduler in test/sched (sync_sched.h)
  *
  * A name promises no more than C11 does: a store and a later load of another word are in order when fence_seq_cst() is

@@ -1,4 +1,4 @@
-/* idle.c - the idle policy: its sched_yield, nanosleep and ppoll are the only sleeping calls of an lcore. */
+/* idle.c - the idle policy: its sched_yield and ppoll are the only sleeping calls of an lcore. */
 #include "dataplane/idle.h"
 #include "dataplane/dataplane.h"
 #include <poll.h>

@@ -1,4 +1,4 @@
-/* mail.h - bounded rings between two threads: lcore to lcore, lcore to management core and back.
+/* mail.h - bounded rings between two threads: lcore to lcore, lcore to management core or helper and back.
  *
  * One writer and one reader a ring. A message is 64 bytes, copied; what it points to belongs to the receiver until it
  * mails it back. The writer posts only when there is room: for several receivers it reserves room in all of them first
@@ -15,7 +15,7 @@ enum mail_kind {
     MAIL_LATER_REQUEST, /* lcore -> mgmt, helper or lcore: p = struct later */
     MAIL_LATER_REPLY,   /* back to the asking lcore: p = the same struct later, answered */
     MAIL_SESSIONS_LIST, /* mgmt -> lcore: p = struct session_list to fill; mailed back filled */
-    MAIL_SESSION_KILL,  /* mgmt -> lcore: a = session id, or kill filter in p; mailed back with b = sessions closed */
+    MAIL_SESSION_KILL,  /* mgmt -> lcore: p = struct session_kill; mailed back filled, b = sessions closed */
     MAIL_HOT_KEYS,      /* mgmt -> lcore: p = struct hot_keys to fill for a while; mailed back filled */
     MAIL_DRAIN,         /* mgmt -> lcore: take no new sessions, finish what was received, close, stop */
 };

@@ -1,4 +1,4 @@
-/* port.h - where bytes come in and go out: socket, fabric, later ethernet and ring. One instance per lcore and port.
+/* port.h - where bytes come in and go out: socket, fabric, ethernet. One instance per lcore and port.
  *
  * The lcore calls poll and flush once a turn each; nothing in them waits. */
 #pragma once

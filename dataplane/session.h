@@ -87,7 +87,7 @@ struct session {
 #define SESSION_KEEPALIVE_S 300 /* a silent TCP peer is asked after this whether it is there */
 
 /* Fill in a zeroed session and enter it in the lcore's tables. False: LIMIT_SESSIONS_PER_LCORE or limits.clients
- * reached. `trusted` ports (none today) would skip AUTH. */
+ * reached, or the appliance drains; counted. */
 bool session_open(struct session *session, struct lcore *lcore, struct port *port);
 
 /* New bytes of the in-stream. `data` is borrowed until port->ops->settle(session, slot) is called with `slot`; it is

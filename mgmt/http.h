@@ -22,6 +22,6 @@ struct http {
 int http_open(struct http *http, const struct settings *settings, char *why, size_t why_bytes);
 /* Answer from now on. */
 void http_start(struct http *http, struct loop *loop, struct mgmt *mgmt);
-/* Every LIMIT_CTL tick: connections that are too slow end. */
+/* About every 100 ms: connections that are too slow end. */
 void http_tick(struct http *http);
 void http_close(struct http *http);

@@ -49,7 +49,7 @@ struct store *store_of(const struct store_member *member);
 uint64_t store_hash(const struct store *store, struct slice key);
 /* Hash `count` keys, and bring their buckets, then their records, into cache; a NULL is
  * passed over. Hints: who looks a key up later looks in the index again.
- * Cost: 77 ns a look-up at 8 M keys in bursts of 32, 336 ns without (DESIGN.md section 2). */
+ * Cost: 77 ns a look-up at 8 M keys in bursts of 32, 336 ns without. */
 void store_prefetch(const struct store_member *member, const struct slice *const *keys, uint64_t *hashes,
                     uint32_t count);
 

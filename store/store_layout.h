@@ -127,8 +127,7 @@ struct store {
     struct store_member members[LIMIT_MEMBERS];
 };
 
-/* Command time is the same for a burst. Redis' rule: at its very millisecond a key still
- * lives. */
+/* Command time is the same for a burst. Redis' rule: at its very millisecond a key still lives. */
 static inline bool
 record_expired(const struct record *record, int64_t now_ms)
 {

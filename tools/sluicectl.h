@@ -122,12 +122,12 @@ int version_run(const struct options *options);
 int drain_run(const struct options *options);
 int shutdown_run(const struct options *options);
 
-/* ---- sluicectl_config.c ---- */
-
 /* ---- sluicectl_ports.c ---- */
 
 int ports_run(const struct options *options);
 int capture_run(const struct options *options);
+
+/* ---- sluicectl_config.c ---- */
 
 int config_show_run(const struct options *options);
 int config_get_run(const struct options *options);

@@ -1,4 +1,4 @@
-/* goals.h - what the rows of goals share. Each group measures and prints rows of DESIGN.md section 10. */
+/* goals.h - what the rows of goals share. Each group measures and prints some of them. */
 #pragma once
 #include "tools/bench/progress.h"
 #include "tools/bench/servers.h"

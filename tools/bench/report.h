@@ -34,7 +34,7 @@ bool report_csv(struct report *report, struct csv *csv, const char *name, const 
 /* Plots of one kind: one for each group, another one where it has more series than one shows. Caller's memory, zero but
  * for title and form. */
 struct report_plots {
-    const char *title; /* behind the group.s name: "throughput" */
+    const char *title; /* behind the group's name: "throughput" */
     struct plot form;  /* axes and description */
     uint32_t count;
     uint64_t left_out; /* points beyond REPORT_PLOTS_MAX plots */

@@ -72,7 +72,7 @@ bool sweep_versus_split(const char *text, char names[2][SWEEP_NAME_BYTES]);
 /* Of one size, operation and side. `samples` 0: not measured. */
 struct sweep_result {
     struct summary times;
-    double bytes_per_second; /* size over the median time: DESIGN.md compares medians */
+    double bytes_per_second; /* size over the median time */
 };
 
 /* Sorts `ticks`. */

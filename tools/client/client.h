@@ -23,7 +23,7 @@ struct client;
 
 enum client_wire { CLIENT_RESP2, CLIENT_RESP3, CLIENT_SBE };
 
-/* Which libfabric call carries frames: see DESIGN.md section 3. */
+/* Which libfabric call carries frames; auto: what fits is injected, the rest is sent. */
 enum client_send { CLIENT_SEND_AUTO, CLIENT_SEND_INJECT, CLIENT_SEND_SEND };
 
 /* How to reach a fabric port of the server; the stream connection only attaches. */
